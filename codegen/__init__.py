@@ -1,0 +1,1 @@
+"""From tile IR to PTX and cubin. Imported as `tiledsl.codegen`."""

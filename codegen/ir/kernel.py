@@ -1,0 +1,74 @@
+"""A kernel in IR: parameters, body, and what the passes have decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tiledsl.codegen.ir.core import Block, Level, Op, Value
+from tiledsl.codegen.ir.ops.control import Role
+from tiledsl.codegen.ir.types import Scalar, TensorType
+from tiledsl.errors import UNKNOWN_LOC, Loc
+
+if TYPE_CHECKING:
+    from tiledsl.codegen.ir.plan import Plan
+
+
+@dataclass(eq=False)
+class Param:
+    """A run-time parameter: a tensor or a scalar."""
+
+    name: str
+    value: Value
+
+    @property
+    def type(self) -> TensorType | Scalar:
+        assert isinstance(self.value.type, TensorType | Scalar)
+        return self.value.type
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A kernel at some level.
+
+    Attributes:
+        name: a legal PTX identifier.
+        params: run-time parameters in the order of the call.
+        body: operations run by all warps, with ``role`` operations for the warp-specialised part.
+        persistent: whether the launch grid is one block per multiprocessor.
+        warps: warps of a kernel without roles; None when roles decide.
+        target: such as ``"sm_90a"``.
+        plan: roles on warps, registers, shared memory, parameters; set by the planning passes.
+    """
+
+    name: str
+    params: list[Param]
+    body: Block
+    level: Level = Level.TILE
+    persistent: bool = False
+    warps: int | None = None
+    target: str = "sm_90a"
+    loc: Loc = UNKNOWN_LOC
+    plan: Plan | None = None
+    constants: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        from tiledsl.codegen.ir.printer import print_kernel
+
+        return print_kernel(self)
+
+
+def roles_of(kernel: Kernel) -> list[tuple[str, Block]]:
+    """The sequential programs of a kernel: its roles, or the whole body as ``"main"``."""
+    roles = [(op.name, op.body) for op in kernel.body.ops if isinstance(op, Role)]
+    return roles or [("main", kernel.body)]
+
+
+def outside_roles(kernel: Kernel) -> Iterator[Op]:
+    """Every operation that all warps run: what stands beside the roles, nested blocks included."""
+    for op in kernel.body.ops:
+        if not isinstance(op, Role):
+            yield op
+            for block in op.blocks:
+                yield from block.walk()

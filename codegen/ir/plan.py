@@ -1,0 +1,145 @@
+"""What the planning passes decide: roles on warps, registers, shared memory, parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tiledsl.codegen.ir.dtypes import DType
+
+WARP = 32
+
+
+@dataclass(slots=True)
+class RolePlan:
+    """Where a role runs.
+
+    Attributes:
+        name: the role's name; ``"main"`` for a kernel without roles.
+        warps: warps asked for.
+        first_warp: index in the block of its first warp.
+        mode: ``"thread"``: one elected thread of the first warp runs the whole role;
+            ``"warpgroup"``: all threads run it, one part a warpgroup.
+        registers: ``setmaxnreg`` value of its warpgroups, or None to leave the entry count.
+        part_barrier: named barrier of part 0; part p uses ``part_barrier + p``. 0 when unused.
+        role_barrier: named barrier of the whole role. 0 when unused.
+    """
+
+    name: str
+    warps: int
+    first_warp: int
+    mode: str
+    registers: int | None = None
+    part_barrier: int = 0
+    role_barrier: int = 0
+
+    @property
+    def parts(self) -> int:
+        """Coroutines of the role: one, or one a warpgroup."""
+        return self.warps // 4 if self.mode == "warpgroup" else 1
+
+    @property
+    def part_threads(self) -> int:
+        return 128 if self.mode == "warpgroup" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class SharedItem:
+    """One object in dynamic shared memory: ``nbytes`` at ``offset`` (bytes from its start)."""
+
+    name: str
+    offset: int
+    nbytes: int
+    align: int
+    what: str  # such as "4 stages x 128x64xbf16"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapSpec:
+    """A tensor map that the launch has to encode from an argument.
+
+    Attributes:
+        param: index of the tensor parameter.
+        dtype: element type.
+        box: extents of one copy, one a dimension of the tensor, in the tensor's order.
+        swizzle: 128, 64, 32 or 0 bytes.
+        use: ``"load"`` or ``"store"``.
+    """
+
+    param: int
+    dtype: DType
+    box: tuple[int, ...]
+    swizzle: int
+    use: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSlot:
+    """One machine parameter of the compiled kernel, in order.
+
+    ``kind`` is ``"tensormap"`` (128 bytes, ``spec``), ``"pointer"`` (8 bytes, global address of
+    tensor ``param``), ``"dim"`` (int32 extent ``axis`` of tensor ``param``), ``"stride"`` (int64
+    stride of ``axis`` in elements) or ``"scalar"`` (value of ``param`` as ``dtype``; bool_ as one
+    byte, 16-bit and fp8 floats as their bits).
+    """
+
+    kind: str
+    param: int
+    axis: int = 0
+    dtype: DType | None = None
+    spec: TensorMapSpec | None = None
+
+    def __str__(self) -> str:
+        if self.spec is not None:
+            box = "x".join(str(extent) for extent in self.spec.box)
+            return f"tensormap #{self.param} {self.spec.use} box={box} swizzle={self.spec.swizzle}"
+        if self.kind in ("dim", "stride"):
+            return f"{self.kind} #{self.param}.{self.axis}"
+        return f"{self.kind} #{self.param}" + (f" {self.dtype.short}" if self.dtype else "")
+
+
+@dataclass(slots=True)
+class Plan:
+    """All decisions. Each planning pass fills in its part.
+
+    Attributes:
+        roles: in the order of their ``role`` operations.
+        threads: threads of a block.
+        entry_registers: registers a thread has at entry when roles change them, else None.
+        shared: objects in dynamic shared memory, by offset.
+        shared_bytes: dynamic shared memory of a block.
+        counts: arrivals that complete a phase, by ring name and ``"full"``/``"empty"``.
+        params: machine parameters in order.
+    """
+
+    roles: list[RolePlan] = field(default_factory=list)
+    threads: int = 0
+    entry_registers: int | None = None
+    shared: list[SharedItem] = field(default_factory=list)
+    shared_bytes: int = 0
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    params: list[ParamSlot] = field(default_factory=list)
+
+    def role(self, name: str) -> RolePlan:
+        return next(role for role in self.roles if role.name == name)
+
+    def shared_offset(self, name: str) -> int:
+        return next(item.offset for item in self.shared if item.name == name)
+
+    def describe(self) -> list[str]:
+        """Comment lines for the printed IR."""
+        lines = []
+        if self.threads:
+            entry = f", {self.entry_registers} registers at entry" if self.entry_registers else ""
+            lines.append(f"// {self.threads} threads{entry}, {self.shared_bytes} bytes shared")
+        for role in self.roles:
+            last = role.first_warp + role.warps - 1
+            where = f"warps {role.first_warp}-{last}" if role.warps > 1 else f"warp {last}"
+            how = "one thread" if role.mode == "thread" else f"{role.parts} warpgroup part(s)"
+            regs = f", {role.registers} registers" if role.registers else ""
+            lines.append(f"// role {role.name}: {where}, {how}{regs}")
+        for (ring, which), count in sorted(self.counts.items()):
+            lines.append(f"// barrier {ring}.{which}: {count} arrival(s) a phase")
+        for item in self.shared:
+            lines.append(f"// shared {item.name}: {item.nbytes} bytes at {item.offset}, {item.what}")
+        lines += [f"// param {number}: {slot}" for number, slot in enumerate(self.params)]
+        return lines

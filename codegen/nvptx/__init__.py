@@ -1,0 +1,1 @@
+"""How does each op become LLVM IR and PTX?"""

@@ -1,0 +1,181 @@
+"""Roles on warps, registers and named barriers.
+
+Roles that one thread can run are packed into warpgroups first; each wgmma role then starts at a
+whole warpgroup. Where both kinds exist and the entry share of the register file is short, the
+first kind gives registers up (``setmaxnreg.dec``) and the others take them. The sum over
+warpgroups never exceeds what the block owned at entry: the hardware would hang (hazard H2).
+"""
+
+from __future__ import annotations
+
+from tiledsl.codegen.ir.core import Block, Value
+from tiledsl.codegen.ir.kernel import Kernel, roles_of
+from tiledsl.codegen.ir.layouts import WgmmaFragment
+from tiledsl.codegen.ir.ops import control, protocol, tile
+from tiledsl.codegen.ir.plan import Plan, RolePlan
+from tiledsl.codegen.ir.types import Tile
+from tiledsl.errors import Loc, ResourceLimit
+
+REGISTER_FILE = 65536
+MAX_THREADS = 1024
+MAX_REGISTERS = 255  # that one thread can address
+SMALL_BUDGET = 40  # of a warpgroup whose roles are run by single threads
+# Below this many entry registers a wgmma role is short of them, so that moving pays.
+ROOMY_ENTRY = 232
+NAMED_BARRIERS = 16  # 0 is the whole block's
+
+
+def plan_roles(kernel: Kernel) -> None:
+    """Set warps, registers and named barriers of each role, and the threads of a block."""
+    plan = kernel.plan
+    assert plan is not None
+    _place(plan, kernel.loc)
+    _registers(kernel, plan)
+    _named_barriers(kernel, plan)
+    for name, body in roles_of(kernel):
+        _check_accumulators(plan, plan.role(name), body)
+
+
+def _place(plan: Plan, loc: Loc) -> None:
+    small = [role for role in plan.roles if role.mode == "thread"]
+    large = [role for role in plan.roles if role.mode == "warpgroup"]
+    warp = 0
+    for role in small:
+        role.first_warp = warp
+        warp += role.warps
+    if large:
+        warp = -(-warp // 4) * 4  # idle warps fill the last warpgroup of the small roles
+    for role in large:
+        role.first_warp = warp
+        warp += role.warps
+    plan.threads = 32 * warp
+    if plan.threads > MAX_THREADS:
+        each = ", ".join(f"{role.name}: {role.warps}" for role in plan.roles)
+        raise ResourceLimit(
+            f"the roles need {warp} warps ({each}; wgmma roles start at whole warpgroups):"
+            f" expected at most {MAX_THREADS // 32}",
+            loc,
+            hint="give the roles fewer warps",
+        )
+
+
+def entry_registers(threads: int) -> int:
+    """Registers of a thread at entry of a block with ``threads`` threads, alone on its SM."""
+    return min(REGISTER_FILE // threads // 8 * 8, MAX_REGISTERS)
+
+
+def _registers(kernel: Kernel, plan: Plan) -> None:
+    large = [role for role in plan.roles if role.mode == "warpgroup"]
+    small = [role for role in plan.roles if role.mode == "thread"]
+    entry = entry_registers(plan.threads)
+    prints = any(isinstance(op, tile.Print) for op in kernel.body.walk())
+    # ptxas ignores setmaxnreg in a kernel that calls a function, as printing does.
+    if not large or not small or entry >= ROOMY_ENTRY or prints:
+        return
+    groups = plan.threads // 128
+    large_groups = sum(role.parts for role in large)
+    small_groups = groups - large_groups
+    left = entry * groups - SMALL_BUDGET * small_groups
+    budget = min(left // large_groups // 8 * 8, MAX_REGISTERS // 8 * 8)
+    if budget <= entry:
+        return
+    plan.entry_registers = entry
+    for role in large:
+        role.registers = budget
+    for role in small:
+        role.registers = SMALL_BUDGET
+
+
+def _named_barriers(kernel: Kernel, plan: Plan) -> None:
+    following = 1
+    for name, body in roles_of(kernel):
+        role = plan.role(name)
+        if any(isinstance(op, protocol.PartSync) for op in body.walk()):
+            role.part_barrier, following = following, following + role.parts
+        if any(isinstance(op, protocol.RoleSync) for op in body.walk()):
+            role.role_barrier, following = following, following + 1
+    if following > NAMED_BARRIERS:
+        raise ResourceLimit(
+            f"the roles need {following - 1} named barriers: a block has {NAMED_BARRIERS - 1}",
+            kernel.loc,
+            hint="use fewer warpgroups in the roles that store tiles",
+        )
+
+
+# ------------------------------------------------------------------ accumulators in registers
+
+# Addresses, descriptors, loop counters and the epilogue's temporaries beside the accumulators.
+OVERHEAD = 24
+
+
+def _check_accumulators(plan: Plan, role: RolePlan, body: Block) -> None:
+    """Refuse accumulators that cannot stay in registers: ptxas would spill or give up (H3)."""
+    if role.mode != "warpgroup":
+        return
+    budget = role.registers or entry_registers(plan.threads)
+    values, at = _peak(body, [])
+    need = sum(_registers_of(value) for value in values)
+    if need + OVERHEAD <= budget:
+        return
+    lines = tuple(
+        (f"a {value.type.dtype} tile of shape {value.type.shape}: {_registers_of(value)} registers",
+         value.loc)
+        for value in values
+        if isinstance(value.type, Tile)
+    )  # fmt: skip
+    raise ResourceLimit(
+        f"the accumulators of role {role.name!r} need {need} registers a thread, and {OVERHEAD}"
+        f" more are needed beside them: its {role.warps} warps have {budget} each",
+        at,
+        notes=lines,
+        hint="use a smaller tile, or more warps for this role",
+    )
+
+
+def _registers_of(value: Value) -> int:
+    if not isinstance(value.type, Tile) or not isinstance(value.type.layout, WgmmaFragment):
+        return 0
+    return max(1, value.type.layout.values * value.type.dtype.itemsize // 4)
+
+
+def _peak(block: Block, outer: list[Value]) -> tuple[list[Value], Loc]:
+    """The accumulators live at once where they are most: what loops carry, and what mma makes.
+
+    An mma's result takes over the registers of its accumulator, so a chain counts once.
+    """
+    best, where = list(outer), Loc("<unknown>", 0)
+
+    def consider(values: list[Value], loc: Loc) -> None:
+        nonlocal best, where
+        if sum(map(_registers_of, values)) > sum(map(_registers_of, best)):
+            best, where = values, loc
+
+    for op in block.ops:
+        if isinstance(op, control.For | control.Loop):
+            carried = [arg for arg in op.body.args if isinstance(arg.type, Tile)]
+            consider(outer + carried, op.loc)
+            consider(*_peak(op.body, outer + carried))
+        elif isinstance(op, protocol.Wgmma):
+            others = [value for value in outer if value is not op.acc]
+            grown = others + [op.result] if _carried_from(op.acc, outer) else outer + [op.result]
+            consider(grown, op.loc)
+        elif op.blocks:
+            for nested in op.blocks:
+                consider(*_peak(nested, outer))
+    return best, where
+
+
+def _carried_from(acc: Value, outer: list[Value]) -> bool:
+    """Whether ``acc`` continues one of the carried accumulators through a chain of mma."""
+    value: Value | None = acc
+    while value is not None:
+        if value in outer:
+            return True
+        owner = value.owner
+        if isinstance(owner, protocol.Wgmma):
+            value = owner.acc
+        elif isinstance(owner, protocol.WgmmaWait):
+            value = owner.values[owner.results.index(value)]
+        else:
+            return False
+    return False

@@ -1,0 +1,1 @@
+"""How does a compiled kernel run? Imported as `tiledsl.runtime`."""

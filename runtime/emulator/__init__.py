@@ -1,0 +1,1 @@
+"""The CPU meaning of the IR: runs protocol-level IR on NumPy."""

@@ -1,0 +1,270 @@
+"""Launching: the user's arguments on a loaded kernel.
+
+The fast path is one look-up: all that the parameters depend on is the key, and the value is a
+finished parameter block, which is never changed again. So threads share it without a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from operator import index
+from typing import Any, NoReturn
+
+from tiledsl.codegen.ir.plan import ParamSlot
+from tiledsl.errors import InternalError, InvalidValue, LaunchError, TypeMismatch
+from tiledsl.runtime.arguments import check_same_device, read_array
+from tiledsl.runtime.device import (
+    Device,
+    check,
+    current_device,
+    describe_error,
+    device,
+    driver,
+    error_hint,
+)
+from tiledsl.runtime.frameworks import LEGACY_STREAM, Framework, framework_of
+from tiledsl.runtime.library import LoadedKernel
+from tiledsl.runtime.parameters import ParameterBlock, pack_parameters
+from tiledsl.runtime.scalars import scalar_key
+from tiledsl.runtime.streams import DEFAULT_STREAMS, ordered, stream_handle, synchronize
+
+__all__ = ["BoundLaunch", "Launcher", "LoadedKernel", "blocks"]
+
+Grid = int | Sequence[int] | None
+
+MAX_GRID = ((1 << 31) - 1, 65535, 65535)
+_MAX_CACHED = 512  # parameter blocks of a launcher, a few hundred bytes each
+
+
+def blocks(grid: Grid, on: Device) -> tuple[int, int, int]:
+    """The grid as three numbers; None stands for one block a multiprocessor of ``on``.
+
+    Raises:
+        InvalidValue: for more than three extents, one that is no integer, or out of range.
+    """
+    if grid is None:
+        return on.multiprocessors, 1, 1
+    extents = tuple(grid) if isinstance(grid, Sequence) else (grid,)
+    if not 1 <= len(extents) <= 3:
+        raise InvalidValue(f"grid {grid}: expected one to three extents, got {len(extents)}")
+    full = []
+    for axis, limit in enumerate(MAX_GRID):
+        extent = extents[axis] if axis < len(extents) else 1
+        try:
+            number = index(extent)
+        except TypeError:
+            raise InvalidValue(
+                f"grid {grid}: expected integers, got {extent!r} in dimension {axis}",
+                hint="td.cdiv(a, b) divides integers and rounds up",
+            ) from None
+        if not 0 <= number <= limit:
+            raise InvalidValue(
+                f"grid {grid}: expected 0 to {limit} blocks in dimension {axis}, got {number}"
+            )
+        full.append(number)
+    return full[0], full[1], full[2]
+
+
+class BoundLaunch:
+    """A launch with its arguments, grid and device settled; only the stream is open.
+
+    ``launch`` may be called from several threads, and again for as long as the arrays live.
+    """
+
+    __slots__ = (
+        "_block", "_configs", "_context", "_current", "_function", "_start", "device", "grid",
+        "kernel",
+    )  # fmt: skip
+
+    def __init__(
+        self, kernel: LoadedKernel, on: Device, grid: tuple[int, int, int], packed: Sequence[bytes]
+    ) -> None:
+        self.kernel = kernel
+        self.device = on
+        self.grid = grid
+        self._context = on.context
+        self._function = kernel.function(on)
+        self._block = ParameterBlock(packed)
+        self._configs: dict[int, Any] = {}
+        self._current = driver().cuCtxGetCurrent
+        self._start = driver().cuLaunchKernelEx
+
+    def launch(self, stream: int) -> None:
+        """Start the kernel on a stream of the device; returns before it has run.
+
+        Raises:
+            LaunchError: when the driver refuses, with grid, block and shared memory.
+        """
+        config = self._configs.get(stream) or self._configure(stream)
+        if config is None:
+            return
+        status, context = self._current()
+        if not status and int(context) == self._context:
+            (status,) = self._start(config, self._function, self._block.address, 0)
+        else:  # the null stream means the one of the current context
+            with self.device.current():
+                (status,) = self._start(config, self._function, self._block.address, 0)
+        if status:
+            self._fail(status, stream)
+
+    def _configure(self, stream: int) -> Any:
+        """The driver's launch configuration; None for a grid without blocks."""
+        if 0 in self.grid:
+            return None
+        drv = driver()
+        self._check_stream(stream)
+        config = drv.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = self.kernel.threads, 1, 1
+        config.sharedMemBytes = self.kernel.shared_bytes
+        config.hStream = drv.CUstream(stream)
+        config.numAttrs = 0
+        self._configs[stream] = config
+        return config
+
+    def _check_stream(self, stream: int) -> None:
+        if stream in DEFAULT_STREAMS:  # of whatever device is current
+            return
+        with self.device.current():
+            answer = driver().cuStreamGetDevice(driver().CUstream(stream))
+        owner = int(check(answer, f"reading the stream {stream:#x}"))
+        if owner != self.device.ordinal:
+            raise LaunchError(
+                f"the stream of kernel {self.kernel.name} is on another device than its arrays:"
+                f" expected one of cuda:{self.device.ordinal}, got one of cuda:{owner}",
+                hint=f"make the stream while cuda:{self.device.ordinal} is current",
+            )
+
+    def _fail(self, status: Any, stream: int) -> NoReturn:
+        kernel = self.kernel
+        raise LaunchError(
+            f"launching kernel {kernel.name} failed: {describe_error(status)}; grid {self.grid},"
+            f" block ({kernel.threads}, 1, 1), {kernel.shared_bytes} bytes of dynamic shared"
+            f" memory, stream {stream:#x}, {self.device.name}",
+            hint=error_hint(status),
+        )
+
+
+class Launcher:
+    """Launches a loaded kernel with the user's arguments. Safe to call from several threads.
+
+    Args:
+        kernel: the machine code.
+        slots: its machine parameters (``Plan.params``).
+        names: names of the kernel's run-time parameters, in the order of the arguments.
+    """
+
+    def __init__(
+        self, kernel: LoadedKernel, slots: Sequence[ParamSlot], names: Sequence[str]
+    ) -> None:
+        self.kernel = kernel
+        self.slots = tuple(slots)
+        self.names = tuple(names)
+        self._abi_checked = False
+        self._bound: dict[Hashable, BoundLaunch] = {}
+
+    def __call__(self, args: Sequence[Any], grid: Grid = None, stream: object = None) -> None:
+        """Launch; returns before the kernel has run.
+
+        Args:
+            args: an array or number for each of ``names``.
+            grid: blocks, as a number or one to three; None for one block a multiprocessor.
+                Zero blocks are allowed and do nothing.
+            stream: where to launch: an object with ``__cuda_stream__``, a torch, CuPy or numba
+                stream, or a handle; it is not ordered with anything. None for the current
+                stream of the first array's framework; then the streams of the other
+                frameworks among the arguments are ordered before and after the kernel.
+
+        With arrays of a framework that tells no stream (jax, and others that have DLPack only)
+        the call waits until the kernel is done, since nothing else would order its result.
+
+        Raises:
+            LaunchError, TypeMismatch, InvalidValue: naming the argument or the rule.
+        """
+        if len(args) != len(self.names):
+            self._refuse_count(args)
+        framework: Framework | None = None
+        simple = True  # all arrays work on one stream that is known
+        handle = LEGACY_STREAM if stream is None else stream_handle(stream)
+        keys: list[Hashable] = [tuple(grid) if isinstance(grid, list) else grid]
+        for name, value in zip(self.names, args, strict=True):
+            found = framework_of(value)
+            if found is None:
+                keys.append(scalar_key(name, value))
+                continue
+            if framework is None:
+                framework = found
+                simple = found.one_stream
+                if stream is None:
+                    handle = found.stream(value) or LEGACY_STREAM
+            elif found is not framework:
+                simple = False
+            keys.append(found.key(name, value, handle))
+        key = tuple(keys)
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = self._remember(key, self.bind(args, grid, handle))
+        if simple:
+            bound.launch(handle)
+        else:
+            self._launch_ordered(bound, args, handle, order=stream is None)
+
+    def bind(
+        self, args: Sequence[Any], grid: Grid = None, stream: int = LEGACY_STREAM
+    ) -> BoundLaunch:
+        """Check and pack the arguments, without launching.
+
+        The result can be launched again and again, with whatever the arrays hold by then.
+        """
+        if len(args) != len(self.names):
+            self._refuse_count(args)
+        arrays = {
+            number: read_array(self.names[number], value, stream)
+            for number, value in enumerate(args)
+            if framework_of(value) is not None
+        }
+        ordinal = check_same_device((self.names[number], array) for number, array in arrays.items())
+        on = current_device() if ordinal is None else device(ordinal)
+        self.kernel.function(on)  # says first whether the kernel can run here at all
+        packed = pack_parameters(self.slots, self.names, arrays, args)
+        self._check_abi(packed)
+        return BoundLaunch(self.kernel, on, blocks(grid, on), packed)
+
+    def _remember(self, key: Hashable, bound: BoundLaunch) -> BoundLaunch:
+        if len(self._bound) >= _MAX_CACHED:
+            self._bound.clear()  # arguments that never repeat: none of the old ones come back
+        self._bound[key] = bound
+        return bound
+
+    def _launch_ordered(
+        self, bound: BoundLaunch, args: Sequence[Any], handle: int, *, order: bool
+    ) -> None:
+        frameworks = [(framework_of(value), value) for value in args]
+        readers = [(found, value) for found, value in frameworks if found is not None]
+        others: set[int] = set()
+        if order:
+            streams = (found.stream(value) for found, value in readers)
+            others = {other for other in streams if other is not None}
+        with ordered(bound.device, handle, others):
+            bound.launch(handle)
+        if any(found.waits for found, _ in readers):
+            synchronize(bound.device, handle)
+
+    def _refuse_count(self, args: Sequence[Any]) -> NoReturn:
+        raise TypeMismatch(
+            f"kernel {self.kernel.name}: expected {len(self.names)} arguments"
+            f" ({', '.join(self.names)}), got {len(args)}"
+        )
+
+    def _check_abi(self, packed: Sequence[bytes]) -> None:
+        """Once a launcher: what the code declares is what the plan says."""
+        if self._abi_checked:
+            return
+        expected = self.kernel.parameter_sizes()
+        given = [len(data) for data in packed]
+        if expected != given:
+            raise InternalError(
+                f"kernel {self.kernel.name}: its code has parameters of {expected} bytes, its plan"
+                f" {given}"
+            )
+        self._abi_checked = True

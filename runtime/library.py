@@ -1,0 +1,98 @@
+"""Machine code on the device: loading, and what a device must have to run it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tiledsl.errors import LaunchError
+from tiledsl.runtime.device import Device, check, driver
+
+
+class LoadedKernel:
+    """A kernel's machine code, loaded once for all devices of the process.
+
+    It stays loaded until the process ends: unloading would have to wait for every stream, and
+    a kernel is a few kilobytes.
+
+    Args:
+        cubin: the machine code; PTX text (as bytes) works too and is compiled by the driver.
+        name: the kernel's name in it.
+        threads: threads of a block.
+        shared_bytes: dynamic shared memory of a block.
+        target: what it was compiled for, such as ``"sm_90a"``.
+    """
+
+    def __init__(
+        self, cubin: bytes, name: str, *, threads: int, shared_bytes: int, target: str
+    ) -> None:
+        self.cubin = cubin
+        self.name = name
+        self.threads = threads
+        self.shared_bytes = shared_bytes
+        self.target = target
+        self._lock = threading.Lock()
+        self._kernel: Any = None
+        self._functions: dict[int, Any] = {}
+
+    def function(self, on: Device) -> Any:
+        """What to launch on the device ``on``; loads and prepares on the first call.
+
+        Raises:
+            LaunchError: when the device cannot run the target, has too little shared memory,
+                or the driver refuses the code.
+        """
+        found = self._functions.get(on.ordinal)
+        if found is None:
+            with self._lock:
+                found = self._functions.get(on.ordinal) or self._prepare(on)
+                self._functions[on.ordinal] = found
+        return found
+
+    def parameter_sizes(self) -> list[int]:
+        """Bytes of each machine parameter, as the loaded code declares them (after a launch)."""
+        drv = driver()
+        sizes: list[int] = []
+        while True:
+            status, *info = drv.cuKernelGetParamInfo(self._kernel, len(sizes))
+            if status != drv.CUresult.CUDA_SUCCESS:
+                return sizes
+            sizes.append(int(info[1]))
+
+    def _prepare(self, on: Device) -> Any:
+        if not on.runs(self.target):
+            raise LaunchError(
+                f"kernel {self.name} was compiled for {self.target}, which device {on.ordinal}"
+                f" ({on.name}) does not run: expected {on.target}, got {self.target}",
+                hint=f"compile it with target={on.target!r}",
+            )
+        if self.shared_bytes > on.shared_bytes:
+            raise LaunchError(
+                f"kernel {self.name} needs {self.shared_bytes} bytes of shared memory a block:"
+                f" expected at most {on.shared_bytes} on {on.name}, got {self.shared_bytes}",
+                hint="use fewer stages or smaller tiles",
+            )
+        drv = driver()
+        with on.current():
+            if self._kernel is None:
+                self._kernel = self._load()
+            if self.shared_bytes:
+                # Also for sizes below the default limit of 48 KiB: static shared memory counts
+                # against it, and exactly 48 KiB has been refused.
+                which = drv.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                check(
+                    drv.cuKernelSetAttribute(which, self.shared_bytes, self._kernel, on.handle),
+                    f"opting in to {self.shared_bytes} bytes of shared memory for {self.name}",
+                )
+            # Loads the code into the context now: later it might be during a graph capture.
+            return check(drv.cuKernelGetFunction(self._kernel), f"loading {self.name} on {on.name}")
+
+    def _load(self) -> Any:
+        drv = driver()
+        library = check(
+            drv.cuLibraryLoadData(self.cubin, [], [], 0, [], [], 0),
+            f"loading the code of kernel {self.name} ({len(self.cubin)} bytes, {self.target})",
+        )
+        return check(
+            drv.cuLibraryGetKernel(library, self.name.encode()), f"finding kernel {self.name}"
+        )

@@ -1,0 +1,1 @@
+"""How does Python source become tile IR?"""

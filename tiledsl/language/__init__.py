@@ -1,0 +1,1 @@
+"""What can a user write? One file per subject: signatures and docstrings."""
