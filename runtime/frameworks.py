@@ -2,13 +2,13 @@
 
 A framework is met through its array's type, never imported here. Each answers four questions:
 what selects a variant (``spec``), what a launch reads (``array``), a cheap hashable stand-in
-for that (``key``), and on which stream the framework is working now (``stream``).
+for that (``keyer``), and on which stream the framework is working now (``stream``).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
@@ -36,9 +36,12 @@ class Framework:
         """What selects the variant."""
         return self.array(name, value, LEGACY_STREAM).spec
 
-    def key(self, name: str, value: Any, stream: int) -> Hashable:
-        """Equal keys mean that equal parameters are passed to the kernel."""
-        return self.array(name, value, stream)
+    def keyer(self, name: str) -> Callable[[Any, int], Hashable]:
+        """Reads the stand-in of an array for a launch on a stream; called on every launch.
+
+        Equal stand-ins mean that equal parameters are passed to the kernel.
+        """
+        return lambda value, stream: self.array(name, value, stream)
 
     def array(self, name: str, value: Any, stream: int) -> ArrayArg:
         """All that a launch on ``stream`` needs. Raises TypeMismatch or LaunchError."""
@@ -113,28 +116,14 @@ class Torch(Framework):
         if found is None:
             found = ArraySpec(dtype_of(name, value.dtype), value.dim())
             self._specs[value.dtype, value.dim()] = found
-        if not value.is_cuda:
-            _refuse_host(name, f"torch tensor on {value.device}", ".cuda()", ".numpy()")
+        self._check(name, value)
         return found
 
-    def key(self, name: str, value: Any, stream: int) -> Hashable:
-        return (
-            value.data_ptr(),
-            value.shape,
-            value.stride(),
-            value.dtype,
-            value.get_device(),
-            value.is_neg(),
-        )
+    def keyer(self, name: str) -> Callable[[Any, int], Hashable]:
+        return _torch_key
 
     def array(self, name: str, value: Any, stream: int) -> ArrayArg:
-        if value.layout is not self._strided:
-            raise TypeMismatch(
-                f"argument {name}: expected a dense (strided) tensor, got {value.layout}",
-                hint=f"{name}.to_dense()",
-            )
-        if not value.is_cuda:
-            _refuse_host(name, f"torch tensor on {value.device}", ".cuda()", ".numpy()")
+        self._check(name, value)
         if value.is_neg():  # memory holds the negated values; only torch's own kernels know
             raise LaunchError(
                 f"argument {name}: expected a plain tensor, got a lazily negated view",
@@ -143,6 +132,15 @@ class Torch(Framework):
         dtype = dtype_of(name, value.dtype)
         shape, strides = tuple(value.shape), tuple(value.stride())
         return ArrayArg(value.data_ptr(), shape, strides, dtype, value.get_device(), False, value)
+
+    def _check(self, name: str, value: Any) -> None:
+        if value.layout is not self._strided:
+            raise TypeMismatch(
+                f"argument {name}: expected a dense (strided) tensor, got {value.layout}",
+                hint=f"{name}.to_dense()",
+            )
+        if not value.is_cuda:
+            _refuse_host(name, f"torch tensor on {value.device}", ".cuda()", ".numpy()")
 
     def stream(self, value: Any) -> int | None:
         # A host tensor is refused later; the raw call would crash on its device -1.
@@ -165,9 +163,8 @@ class CuPy(Framework):
             self._specs[value.dtype, value.ndim] = found
         return found
 
-    def key(self, name: str, value: Any, stream: int) -> Hashable:
-        data = value.data
-        return data.ptr, value.shape, value.strides, value.dtype, data.device_id
+    def keyer(self, name: str) -> Callable[[Any, int], Hashable]:
+        return _cupy_key
 
     def array(self, name: str, value: Any, stream: int) -> ArrayArg:
         dtype = dtype_of(name, value.dtype)
@@ -177,6 +174,22 @@ class CuPy(Framework):
 
     def stream(self, value: Any) -> int | None:
         return _plain(self._cuda.get_current_stream(value.data.device_id).ptr)
+
+
+def _torch_key(value: Any, stream: int) -> Hashable:
+    return (
+        value.data_ptr(),
+        value.shape,
+        value.stride(),
+        value.dtype,
+        value.get_device(),
+        value.is_neg(),
+    )
+
+
+def _cupy_key(value: Any, stream: int) -> Hashable:
+    data = value.data
+    return data.ptr, value.shape, value.strides, value.dtype, data.device_id
 
 
 class CudaArray(Framework):

@@ -1,13 +1,16 @@
 """Launching: the user's arguments on a loaded kernel.
 
-The fast path is one look-up: all that the parameters depend on is the key, and the value is a
-finished parameter block, which is never changed again. So threads share it without a lock.
+The fast path is two look-ups. The types of the arguments give the functions that read them; what
+these read, all that the parameters depend on, gives a finished parameter block, which is never
+changed again. So threads share it without a lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from operator import index
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import call, index
 from typing import Any, NoReturn
 
 from tiledsl.codegen.ir.plan import ParamSlot
@@ -22,10 +25,10 @@ from tiledsl.runtime.device import (
     driver,
     error_hint,
 )
-from tiledsl.runtime.frameworks import LEGACY_STREAM, Framework, framework_of
+from tiledsl.runtime.frameworks import LEGACY_STREAM, framework_of
 from tiledsl.runtime.library import LoadedKernel
 from tiledsl.runtime.parameters import ParameterBlock, pack_parameters
-from tiledsl.runtime.scalars import scalar_key
+from tiledsl.runtime.scalars import scalar_keyer
 from tiledsl.runtime.streams import DEFAULT_STREAMS, ordered, stream_handle, synchronize
 
 __all__ = ["BoundLaunch", "Launcher", "LoadedKernel", "blocks"]
@@ -145,6 +148,25 @@ class BoundLaunch:
         )
 
 
+@dataclass(slots=True)
+class _Reading:
+    """How arguments of some types are read, and what has been launched with such.
+
+    Attributes:
+        keys: for each argument, its hashable stand-in from the value and the stream's handle.
+        first: index of the first array, whose framework gives the stream.
+        stream: asks it for its current stream; None without arrays.
+        simple: whether all arrays work on that one stream.
+        bound: finished launches by grid and stand-ins.
+    """
+
+    keys: tuple[Callable[[Any, int], Hashable], ...]
+    first: int = 0
+    stream: Callable[[Any], int | None] | None = None
+    simple: bool = True
+    bound: dict[Hashable, BoundLaunch] = field(default_factory=dict)
+
+
 class Launcher:
     """Launches a loaded kernel with the user's arguments. Safe to call from several threads.
 
@@ -161,7 +183,7 @@ class Launcher:
         self.slots = tuple(slots)
         self.names = tuple(names)
         self._abi_checked = False
-        self._bound: dict[Hashable, BoundLaunch] = {}
+        self._readings: dict[tuple[type, ...], _Reading] = {}
 
     def __call__(self, args: Sequence[Any], grid: Grid = None, stream: object = None) -> None:
         """Launch; returns before the kernel has run.
@@ -181,30 +203,23 @@ class Launcher:
         Raises:
             LaunchError, TypeMismatch, InvalidValue: naming the argument or the rule.
         """
-        if len(args) != len(self.names):
-            self._refuse_count(args)
-        framework: Framework | None = None
-        simple = True  # all arrays work on one stream that is known
-        handle = LEGACY_STREAM if stream is None else stream_handle(stream)
-        keys: list[Hashable] = [tuple(grid) if isinstance(grid, list) else grid]
-        for name, value in zip(self.names, args, strict=True):
-            found = framework_of(value)
-            if found is None:
-                keys.append(scalar_key(name, value))
-                continue
-            if framework is None:
-                framework = found
-                simple = found.one_stream
-                if stream is None:
-                    handle = found.stream(value) or LEGACY_STREAM
-            elif found is not framework:
-                simple = False
-            keys.append(found.key(name, value, handle))
-        key = tuple(keys)
-        bound = self._bound.get(key)
+        reading = self._readings.get(tuple(map(type, args))) or self._learn(args)
+        if stream is not None:
+            handle = stream_handle(stream)
+        elif reading.stream is not None:
+            handle = reading.stream(args[reading.first]) or LEGACY_STREAM
+        else:
+            handle = LEGACY_STREAM
+        # As one map, since this is the part of a launch that takes longest.
+        standins = tuple(map(call, reading.keys, args, repeat(handle)))
+        key = (tuple(grid) if isinstance(grid, list) else grid, standins)
+        bound = reading.bound.get(key)
         if bound is None:
-            bound = self._remember(key, self.bind(args, grid, handle))
-        if simple:
+            bound = self.bind(args, grid, handle)
+            if len(reading.bound) >= _MAX_CACHED:
+                reading.bound.clear()  # arguments that never repeat: none of the old come back
+            reading.bound[key] = bound
+        if reading.simple:
             bound.launch(handle)
         else:
             self._launch_ordered(bound, args, handle, order=stream is None)
@@ -230,11 +245,23 @@ class Launcher:
         self._check_abi(packed)
         return BoundLaunch(self.kernel, on, blocks(grid, on), packed)
 
-    def _remember(self, key: Hashable, bound: BoundLaunch) -> BoundLaunch:
-        if len(self._bound) >= _MAX_CACHED:
-            self._bound.clear()  # arguments that never repeat: none of the old ones come back
-        self._bound[key] = bound
-        return bound
+    def _learn(self, args: Sequence[Any]) -> _Reading:
+        """How to read arguments of these types; kept for the calls to come."""
+        if len(args) != len(self.names):
+            self._refuse_count(args)
+        frameworks = [framework_of(value) for value in args]
+        keys = [
+            scalar_keyer(name, value) if found is None else found.keyer(name)
+            for name, value, found in zip(self.names, args, frameworks, strict=True)
+        ]
+        arrays = [(number, found) for number, found in enumerate(frameworks) if found is not None]
+        reading = _Reading(tuple(keys))
+        if arrays:
+            reading.first, framework = arrays[0]
+            reading.stream = framework.stream
+            reading.simple = framework.one_stream and len({found for _, found in arrays}) == 1
+        self._readings[tuple(map(type, args))] = reading
+        return reading
 
     def _launch_ordered(
         self, bound: BoundLaunch, args: Sequence[Any], handle: int, *, order: bool

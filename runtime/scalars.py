@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype, int_range
@@ -17,6 +17,8 @@ _FORMATS = {
     "uint8": "<B", "uint16": "<H", "uint32": "<I", "uint64": "<Q",
     "float16": "<e", "float32": "<f", "float64": "<d",
 }  # fmt: skip
+
+_DOUBLE = struct.Struct("<d")
 
 _SPECS = {bool: ScalarSpec("bool"), int: ScalarSpec("int"), float: ScalarSpec("float")}
 
@@ -46,22 +48,41 @@ def _is_numpy_scalar(value: Any) -> bool:
     return numpy is not None and isinstance(value, numpy.generic)
 
 
-def scalar_key(name: str, value: Any) -> Hashable:
-    """A hashable stand-in in which 1, 1.0 and True differ, as do 0.0 and -0.0; NaN equals NaN.
+def scalar_keyer(name: str, value: Any) -> Callable[[Any, int], Hashable]:
+    """Reads the hashable stand-in of scalars of the type of ``value``; the stream is ignored.
+
+    Within a type, equal stand-ins mean equal bytes: 0.0 and -0.0 differ, NaN equals itself.
 
     Raises:
         TypeMismatch: for a value that is no number.
     """
     kind = type(value)
     if kind is float:
-        return struct.pack("<d", value)
+        return _float_key
     if kind is int or kind is bool:
-        return kind, value
+        return _int_key
     if _is_numpy_scalar(value):
-        return kind, value.tobytes()
+        return _numpy_key
     if isinstance(value, int | float):
-        return kind, repr(value)
+        return _repr_key
     raise TypeMismatch(f"argument {name}: expected an array or a number, got {_what(value)}")
+
+
+def _float_key(value: float, stream: int) -> Hashable:
+    return _DOUBLE.pack(value)
+
+
+def _int_key(value: int, stream: int) -> Hashable:
+    return value
+
+
+def _numpy_key(value: Any, stream: int) -> Hashable:
+    raw: bytes = value.tobytes()
+    return raw
+
+
+def _repr_key(value: Any, stream: int) -> Hashable:
+    return repr(value)
 
 
 def pack_scalar(name: str, value: Any, dtype: DType) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from tiledsl.codegen.ir.plan import TensorMapSpec
 from tiledsl.errors import LaunchError
@@ -118,10 +118,8 @@ def _check_box(name: str, spec: TensorMapSpec) -> None:
 
 def _check_strides(name: str, array: ArrayArg) -> None:
     """Strides of dimensions with more than one element; others are never stepped along."""
-    last = array.rank - 1
-    for axis, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
-        if extent == 1:
-            continue
+    stepped = [(axis, array.strides[axis]) for axis, extent in enumerate(array.shape) if extent > 1]
+    for axis, stride in stepped:
         if stride <= 0:
             kind = "zero" if stride == 0 else "negative"
             raise LaunchError(
@@ -130,7 +128,9 @@ def _check_strides(name: str, array: ArrayArg) -> None:
                 hint=f"a broadcast or flipped view must be copied: {name}.contiguous() or"
                 f" {name}.copy()",
             )
-        if axis == last:
+    # The innermost first: of a transposed array all strides are wrong, but this says why.
+    for axis, stride in reversed(stepped):
+        if axis == array.rank - 1:
             if stride != 1:
                 _refuse_inner(name, array, stride)
             continue
@@ -144,7 +144,7 @@ def _check_strides(name: str, array: ArrayArg) -> None:
             )
 
 
-def _refuse_inner(name: str, array: ArrayArg, stride: int) -> None:
+def _refuse_inner(name: str, array: ArrayArg, stride: int) -> NoReturn:
     transposed = next((axis for axis, step in enumerate(array.strides) if step == 1), None)
     hint = f"pass a contiguous copy of {name}"
     if transposed is not None:
@@ -159,7 +159,7 @@ def _refuse_inner(name: str, array: ArrayArg, stride: int) -> None:
     )
 
 
-def _refuse_pitch(name: str, array: ArrayArg, axis: int, nbytes: int) -> None:
+def _refuse_pitch(name: str, array: ArrayArg, axis: int, nbytes: int) -> NoReturn:
     step = ALIGNMENT // array.dtype.itemsize
     columns = array.shape[-1]
     padded = -(-columns // step) * step

@@ -1,5 +1,74 @@
 """A Python DSL for warp-specialised GPU kernels."""
 
 from tiledsl._version import __version__
+from tiledsl.language.debug import print
+from tiledsl.language.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from tiledsl.language.grid import block_id, num_blocks, persistent, static_range
+from tiledsl.language.math import cdiv, maximum, minimum
+from tiledsl.language.mma import mma
+from tiledsl.language.payload import StandardTilePayload
+from tiledsl.language.pipeline import InputTilePipeline
+from tiledsl.language.role import role
+from tiledsl.language.scheduler import TileScheduler
+from tiledsl.language.tensor import Constant, Tensor, spec
+from tiledsl.language.tile import SharedTile, Tile, full, zeros
+from tiledsl.language.tma import tma_load, tma_store
 
-__all__ = ["__version__"]
+__all__ = [
+    "Constant",
+    "DType",
+    "InputTilePipeline",
+    "SharedTile",
+    "StandardTilePayload",
+    "Tensor",
+    "Tile",
+    "TileScheduler",
+    "__version__",
+    "bfloat16",
+    "block_id",
+    "bool_",
+    "cdiv",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float16",
+    "float32",
+    "float64",
+    "full",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "maximum",
+    "minimum",
+    "mma",
+    "num_blocks",
+    "persistent",
+    "print",
+    "role",
+    "spec",
+    "static_range",
+    "tma_load",
+    "tma_store",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "zeros",
+]

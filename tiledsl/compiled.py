@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from tiledsl.codegen.ir.kernel import Kernel
-from tiledsl.codegen.ir.plan import Plan
+from tiledsl.codegen.ir.plan import Limits, Plan
 from tiledsl.codegen.ir.verifier import verify
 from tiledsl.codegen.nvptx.targets import Target
 from tiledsl.codegen.passes import PassHooks, bring_down
-from tiledsl.errors import PerformanceWarning, PtxError
+from tiledsl.errors import PerformanceWarning
 
 if TYPE_CHECKING:
     from tiledsl.codegen.assemble import Assembled, PtxasMessage
@@ -107,19 +107,18 @@ class CompiledKernel:
 
     @cached_property
     def _assembled(self) -> Assembled:
-        from tiledsl.codegen.assemble import AssembleError, assemble
+        from tiledsl.codegen.assemble import assemble
 
         ptx = self.ptx
-        try:
-            result = self._timed("assemble", lambda: assemble(ptx, self.target.name, self.name))
-        except AssembleError as error:
-            raise PtxError(
-                f"the assembler refused the PTX of kernel {self.name!r}: {error}", self.kernel.loc
-            ) from error
+        result = self._timed("assemble", lambda: assemble(ptx, self.target.name, self.name))
         for message in result.resources.warnings:
             where = f" ({message.file}:{message.line})" if message.file else ""
-            warnings.warn(f"{self.name}: {message.text}{where}", PerformanceWarning, stacklevel=4)
+            warnings.warn(f"{self.name}: {message}{where}", PerformanceWarning, stacklevel=4)
         return result
+
+    def assemble(self) -> None:
+        """Make everything down to the cubin now, so that its errors and warnings come now."""
+        _ = self._assembled
 
     @property
     def cubin(self) -> bytes:
@@ -167,8 +166,13 @@ def compile_tile_level(
     verify(kernel, "frontend")
     traced = time.perf_counter()
     text = str(kernel)
-    bring_down(kernel, target.max_dynamic_shared, PassHooks(after=dump))
+    limits = Limits(
+        shared_bytes=target.shared_bytes,
+        registers=target.registers,
+        thread_registers=target.thread_registers,
+        threads=target.threads,
+        named_barriers=target.named_barriers,
+    )
+    bring_down(kernel, limits, PassHooks(after=dump))
     timings = {"frontend": traced - started, "passes": time.perf_counter() - traced}
     return CompiledKernel(kernel.name, target, text, kernel, timings)
-
-

@@ -11,12 +11,13 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, overload
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
 from tiledsl.codegen.ir.kernel import Kernel as KernelIR
-from tiledsl.codegen.nvptx.targets import Target, target_named
+from tiledsl.codegen.nvptx.targets import Target, get_target
 from tiledsl.compiled import CompiledKernel, compile_tile_level
 from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
 from tiledsl.frontend.build import (
@@ -32,6 +33,7 @@ from tiledsl.language.grid import Persistent
 from tiledsl.language.tensor import Spec
 from tiledsl.runtime import arguments
 from tiledsl.runtime.arrays import ArraySpec
+from tiledsl.runtime.tensormap import check_tensormap
 
 DEFAULT_TARGET = "sm_90a"
 # The emulated device: few enough that every block of a persistent kernel walks several tiles.
@@ -112,7 +114,9 @@ class Kernel:
         """``kernel[grid](...)``: run with this grid."""
         return functools.partial(self.launch, grid=grid)
 
-    def launch(self, *args: Any, grid: Grid | None = None, stream: Any = None, **kwargs: Any) -> None:
+    def launch(
+        self, *args: Any, grid: Grid | None = None, stream: Any = None, **kwargs: Any
+    ) -> None:
         """Run the kernel with arguments as in the function's signature.
 
         GPU arrays: launched on ``stream`` (an object with ``__cuda_stream__``, a torch, CuPy or
@@ -171,7 +175,7 @@ class Kernel:
     def _device_target() -> Target:
         from tiledsl.runtime.device import current_device
 
-        return target_named(current_device().target)
+        return get_target(current_device().target)
 
     def _emulate(
         self,
@@ -182,15 +186,23 @@ class Kernel:
     ) -> None:
         from tiledsl.runtime.emulator import emulate
 
-        compiled = self._variant(bound, params, target_named(DEFAULT_TARGET))
+        compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
+        self._check_tensor_maps(compiled, values)
         grid = blocks if blocks is not None else (EMULATED_MULTIPROCESSORS,)
         emulate(compiled.kernel, values, grid=(*grid, 1, 1)[:3])
 
+    def _check_tensor_maps(self, compiled: CompiledKernel, values: list[Any]) -> None:
+        """The hardware's rules hold on the emulator too: what runs here shall run on the GPU."""
+        for slot in compiled.plan.params:
+            if slot.spec is not None:
+                name = self._run_time[slot.param]
+                array = arguments.read_array(name, values[slot.param])
+                # Where NumPy put the array says nothing about where it will be on the GPU.
+                check_tensormap(name, replace(array, pointer=0), slot.spec)
+
     # -------------------------------------------------------------------------- compiling
 
-    def compile(
-        self, *args: Any, target: str = DEFAULT_TARGET, **kwargs: Any
-    ) -> CompiledKernel:
+    def compile(self, *args: Any, target: str = DEFAULT_TARGET, **kwargs: Any) -> CompiledKernel:
         """Compile for given argument types, down to the cubin. Needs no GPU and no driver.
 
         Args:
@@ -202,15 +214,19 @@ class Kernel:
             The variant, with ``.ir``, ``.protocol_ir``, ``.llvm``, ``.ptx``, ``.cubin``,
             ``.sass()``, ``.resources``, ``.timings``.
         """
-        found = target_named(target)
+        compiled = self.lower(*args, target=target, **kwargs)
+        compiled.assemble()
+        return compiled
+
+    def lower(self, *args: Any, target: str = DEFAULT_TARGET, **kwargs: Any) -> CompiledKernel:
+        """As ``compile``, but only down to protocol level; the rest is made when asked for."""
+        found = get_target(target)
         bound = self._bind(args, kwargs)
         params = {
             name: self._spec(self._parameter(name), self._described(name, bound[name]))
             for name in self._run_time
         }
-        compiled = self._variant(bound, params, found)
-        compiled.cubin  # noqa: B018  (made on first access: errors belong to this call)
-        return compiled
+        return self._variant(bound, params, found)
 
     @property
     def variants(self) -> tuple[CompiledKernel, ...]:
@@ -364,5 +380,3 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<tiledsl kernel {self.__name__}{self._signature}>"
-
-

@@ -69,8 +69,7 @@ def _check_outside_roles(kernel: Kernel) -> None:
     for op in outside_roles(kernel):
         if isinstance(op, (*_ACQUIRES, tile.Drain)):
             raise StageError(
-                "a pipeline stage can only be acquired inside of a role in a kernel that has"
-                " roles",
+                "a pipeline stage can only be acquired inside of a role in a kernel that has roles",
                 op.loc,
                 hint=f"move this into one of the roles: {', '.join(r.name for r in roles)}",
             )
@@ -89,9 +88,7 @@ class _LinearWalker(PathWalker[State]):
             return self._release(op, state)
         if isinstance(op, _USES):
             self._use(op, state)
-        if isinstance(op, control.If | control.For | control.Loop | control.Scope):
-            self._no_escape(op, op.operands)
-        elif op.is_terminator:
+        if isinstance(op, control.If | control.For | control.Loop | control.Scope) or op.is_terminator:
             self._no_escape(op, op.operands)
         return state
 

@@ -116,7 +116,9 @@ OPS: dict[str, type[Op]] = {}
 _OpT = TypeVar("_OpT", bound="type[Op]")
 
 
-@dataclass_transform(field_specifiers=(operand, operands, attribute, nested_block), eq_default=False)
+@dataclass_transform(
+    field_specifiers=(operand, operands, attribute, nested_block), eq_default=False
+)
 def define(
     opcode: str,
     *,

@@ -9,6 +9,25 @@ from tiledsl.codegen.ir.dtypes import DType
 WARP = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a block may use at most, from the target's table.
+
+    Attributes:
+        shared_bytes: dynamic shared memory of a block.
+        registers: 32-bit registers of a multiprocessor.
+        thread_registers: registers that one thread can address.
+        threads: threads of a block.
+        named_barriers: barriers of a block, number 0 (all threads) included.
+    """
+
+    shared_bytes: int
+    registers: int
+    thread_registers: int
+    threads: int
+    named_barriers: int
+
+
 @dataclass(slots=True)
 class RolePlan:
     """Where a role runs.
@@ -140,6 +159,8 @@ class Plan:
         for (ring, which), count in sorted(self.counts.items()):
             lines.append(f"// barrier {ring}.{which}: {count} arrival(s) a phase")
         for item in self.shared:
-            lines.append(f"// shared {item.name}: {item.nbytes} bytes at {item.offset}, {item.what}")
+            lines.append(
+                f"// shared {item.name}: {item.nbytes} bytes at {item.offset}, {item.what}"
+            )
         lines += [f"// param {number}: {slot}" for number, slot in enumerate(self.params)]
         return lines

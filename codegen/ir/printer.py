@@ -123,5 +123,3 @@ def print_block(block: Block, *, locations: bool = False) -> str:
     printer = Printer(locations=locations)
     printer.block(block, 0)
     return "\n".join(printer.lines) + "\n"
-
-

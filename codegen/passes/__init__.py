@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tiledsl.codegen.checks.linear import check_linear_stages
 from tiledsl.codegen.ir.core import Level
 from tiledsl.codegen.ir.kernel import Kernel
+from tiledsl.codegen.ir.plan import Limits
 from tiledsl.codegen.ir.verifier import verify
 from tiledsl.codegen.passes.derive_bytes import derive_bytes
 from tiledsl.codegen.passes.expand_pipelines import expand_pipelines
@@ -38,12 +39,12 @@ class PassHooks:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def bring_down(kernel: Kernel, shared_limit: int, hooks: PassHooks | None = None) -> None:
+def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -> None:
     """Bring a tile-level kernel down to protocol level, with its plan, in place.
 
     Args:
         kernel: at tile level, verified.
-        shared_limit: dynamic shared memory that a block may use, in bytes.
+        limits: what a block of the target may use.
         hooks: what to do around each pass.
 
     Raises:
@@ -54,7 +55,7 @@ def bring_down(kernel: Kernel, shared_limit: int, hooks: PassHooks | None = None
     def lower(kernel: Kernel) -> None:
         kernel.level = Level.MIXED
         # Stores first: they read accumulators, which the schedule must see.
-        expand_stores(kernel, shared_limit)
+        expand_stores(kernel, limits.shared_bytes)
 
     def finish(kernel: Kernel) -> None:
         kernel.level = Level.PROTOCOL
@@ -71,8 +72,8 @@ def bring_down(kernel: Kernel, shared_limit: int, hooks: PassHooks | None = None
         ("schedule_async", schedule_async),  # needs the barriers that the pipelines became
         ("remove_dead", finish),
         # Plans: nothing changes the program any more.
-        ("plan_roles", plan_roles),
-        ("plan_shared", lambda k: plan_shared(k, shared_limit)),
+        ("plan_roles", lambda k: plan_roles(k, limits)),
+        ("plan_shared", lambda k: plan_shared(k, limits.shared_bytes)),
         ("plan_params", plan_params),
     ]
     for name, run in passes:

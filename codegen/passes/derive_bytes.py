@@ -31,7 +31,11 @@ State = dict[Value, _Sum]
 
 
 def derive_bytes(kernel: Kernel) -> None:
-    """Set ``nbytes`` of every ``pipeline.acquire_producer``; raise ``StageError`` where it differs."""
+    """Set ``nbytes`` of every ``pipeline.acquire_producer``.
+
+    Raises:
+        StageError: when the bytes differ between paths, or from an explicit ``expect_bytes``.
+    """
     for _, body in roles_of(kernel):
         walker = _ByteWalker(stage_sources(body))
         walker.walk(body, {})

@@ -140,5 +140,3 @@ class _RoleStores:
         buffer = self.buffers[key]
         assert isinstance(buffer.type, BufferType)
         return buffer, buffer.type
-
-

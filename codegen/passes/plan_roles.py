@@ -12,31 +12,30 @@ from tiledsl.codegen.ir.core import Block, Value
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.layouts import WgmmaFragment
 from tiledsl.codegen.ir.ops import control, protocol, tile
-from tiledsl.codegen.ir.plan import Plan, RolePlan
+from tiledsl.codegen.ir.plan import Limits, Plan, RolePlan
 from tiledsl.codegen.ir.types import Tile
 from tiledsl.errors import Loc, ResourceLimit
 
-REGISTER_FILE = 65536
-MAX_THREADS = 1024
-MAX_REGISTERS = 255  # that one thread can address
 SMALL_BUDGET = 40  # of a warpgroup whose roles are run by single threads
 # Below this many entry registers a wgmma role is short of them, so that moving pays.
 ROOMY_ENTRY = 232
-NAMED_BARRIERS = 16  # 0 is the whole block's
 
 
-def plan_roles(kernel: Kernel) -> None:
+def plan_roles(kernel: Kernel, limits: Limits) -> None:
     """Set warps, registers and named barriers of each role, and the threads of a block."""
     plan = kernel.plan
     assert plan is not None
-    _place(plan, kernel.loc)
-    _registers(kernel, plan)
-    _named_barriers(kernel, plan)
+    _place(plan, limits, kernel.loc)
+    _registers(kernel, plan, limits)
+    _named_barriers(kernel, plan, limits)
+    entry = entry_registers(plan.threads, limits)
     for name, body in roles_of(kernel):
-        _check_accumulators(plan, plan.role(name), body)
+        role = plan.role(name)
+        if role.mode == "warpgroup":
+            _check_accumulators(role, role.registers or entry, body)
 
 
-def _place(plan: Plan, loc: Loc) -> None:
+def _place(plan: Plan, limits: Limits, loc: Loc) -> None:
     small = [role for role in plan.roles if role.mode == "thread"]
     large = [role for role in plan.roles if role.mode == "warpgroup"]
     warp = 0
@@ -49,25 +48,25 @@ def _place(plan: Plan, loc: Loc) -> None:
         role.first_warp = warp
         warp += role.warps
     plan.threads = 32 * warp
-    if plan.threads > MAX_THREADS:
+    if plan.threads > limits.threads:
         each = ", ".join(f"{role.name}: {role.warps}" for role in plan.roles)
         raise ResourceLimit(
             f"the roles need {warp} warps ({each}; wgmma roles start at whole warpgroups):"
-            f" expected at most {MAX_THREADS // 32}",
+            f" expected at most {limits.threads // 32}",
             loc,
             hint="give the roles fewer warps",
         )
 
 
-def entry_registers(threads: int) -> int:
+def entry_registers(threads: int, limits: Limits) -> int:
     """Registers of a thread at entry of a block with ``threads`` threads, alone on its SM."""
-    return min(REGISTER_FILE // threads // 8 * 8, MAX_REGISTERS)
+    return min(limits.registers // threads // 8 * 8, limits.thread_registers)
 
 
-def _registers(kernel: Kernel, plan: Plan) -> None:
+def _registers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
     large = [role for role in plan.roles if role.mode == "warpgroup"]
     small = [role for role in plan.roles if role.mode == "thread"]
-    entry = entry_registers(plan.threads)
+    entry = entry_registers(plan.threads, limits)
     prints = any(isinstance(op, tile.Print) for op in kernel.body.walk())
     # ptxas ignores setmaxnreg in a kernel that calls a function, as printing does.
     if not large or not small or entry >= ROOMY_ENTRY or prints:
@@ -76,7 +75,7 @@ def _registers(kernel: Kernel, plan: Plan) -> None:
     large_groups = sum(role.parts for role in large)
     small_groups = groups - large_groups
     left = entry * groups - SMALL_BUDGET * small_groups
-    budget = min(left // large_groups // 8 * 8, MAX_REGISTERS // 8 * 8)
+    budget = min(left // large_groups, limits.thread_registers) // 8 * 8
     if budget <= entry:
         return
     plan.entry_registers = entry
@@ -86,7 +85,7 @@ def _registers(kernel: Kernel, plan: Plan) -> None:
         role.registers = SMALL_BUDGET
 
 
-def _named_barriers(kernel: Kernel, plan: Plan) -> None:
+def _named_barriers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
     following = 1
     for name, body in roles_of(kernel):
         role = plan.role(name)
@@ -94,9 +93,9 @@ def _named_barriers(kernel: Kernel, plan: Plan) -> None:
             role.part_barrier, following = following, following + role.parts
         if any(isinstance(op, protocol.RoleSync) for op in body.walk()):
             role.role_barrier, following = following, following + 1
-    if following > NAMED_BARRIERS:
+    if following > limits.named_barriers:
         raise ResourceLimit(
-            f"the roles need {following - 1} named barriers: a block has {NAMED_BARRIERS - 1}",
+            f"the roles need {following - 1} named barriers: a block has {limits.named_barriers - 1}",
             kernel.loc,
             hint="use fewer warpgroups in the roles that store tiles",
         )
@@ -108,11 +107,8 @@ def _named_barriers(kernel: Kernel, plan: Plan) -> None:
 OVERHEAD = 24
 
 
-def _check_accumulators(plan: Plan, role: RolePlan, body: Block) -> None:
+def _check_accumulators(role: RolePlan, budget: int, body: Block) -> None:
     """Refuse accumulators that cannot stay in registers: ptxas would spill or give up (H3)."""
-    if role.mode != "warpgroup":
-        return
-    budget = role.registers or entry_registers(plan.threads)
     values, at = _peak(body, [])
     need = sum(_registers_of(value) for value in values)
     if need + OVERHEAD <= budget:
@@ -156,26 +152,23 @@ def _peak(block: Block, outer: list[Value]) -> tuple[list[Value], Loc]:
             consider(outer + carried, op.loc)
             consider(*_peak(op.body, outer + carried))
         elif isinstance(op, protocol.Wgmma):
-            others = [value for value in outer if value is not op.acc]
-            grown = others + [op.result] if _carried_from(op.acc, outer) else outer + [op.result]
-            consider(grown, op.loc)
+            root = _continues(op.acc, outer)
+            consider([*(value for value in outer if value is not root), op.result], op.loc)
         elif op.blocks:
             for nested in op.blocks:
                 consider(*_peak(nested, outer))
     return best, where
 
 
-def _carried_from(acc: Value, outer: list[Value]) -> bool:
-    """Whether ``acc`` continues one of the carried accumulators through a chain of mma."""
+def _continues(acc: Value, outer: list[Value]) -> Value | None:
+    """The carried accumulator whose registers ``acc`` lives in, through a chain of mma."""
     value: Value | None = acc
-    while value is not None:
-        if value in outer:
-            return True
+    while value is not None and value not in outer:
         owner = value.owner
         if isinstance(owner, protocol.Wgmma):
             value = owner.acc
         elif isinstance(owner, protocol.WgmmaWait):
             value = owner.values[owner.results.index(value)]
         else:
-            return False
-    return False
+            value = None
+    return value

@@ -24,7 +24,11 @@ class _Wanted:
 
 
 def plan_shared(kernel: Kernel, limit: int) -> None:
-    """Fill ``plan.shared``; raise ``ResourceLimit`` with the bytes of each part beyond ``limit``."""
+    """Fill ``plan.shared``.
+
+    Raises:
+        ResourceLimit: when more than ``limit`` bytes are needed, with the bytes of each part.
+    """
     assert kernel.plan is not None
     wanted = _wanted(kernel)
     # Widest alignment first: no padding between tiles; barriers come last.
@@ -68,7 +72,8 @@ def _wanted(kernel: Kernel) -> list[_Wanted]:
         for inner in body.walk():
             if isinstance(inner, protocol.StagingBuffer):
                 buffer = inner.buffer
-                what = f"{parts} x {buffer.count} boxes {shape_text(buffer.shape)}x{buffer.dtype.short}"
+                box = f"{shape_text(buffer.shape)}x{buffer.dtype.short}"
+                what = f"{parts} x {buffer.count} boxes {box}"
                 align = tile_alignment(buffer.swizzle)
                 found.append(_Wanted(inner.name, parts * buffer.nbytes, align, what, inner.loc))
     return found

@@ -13,9 +13,10 @@ methods with the context first and enters them in ``with`` statements::
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from tiledsl.codegen.ir.core import Value
+from tiledsl.codegen.ir.core import Op, Value
 
 if TYPE_CHECKING:
     from tiledsl.frontend.context import Context
@@ -29,8 +30,43 @@ def traced(function: _F) -> _F:
     return function
 
 
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """A run-time loop over an object: ``for i in range(start, stop, step)``.
+
+    ``start``, ``stop`` and ``step`` are int32 values. ``target`` is called once at the begin of
+    the body, with the context and the counter, and gives what the loop's target is bound to: a
+    value, or a tuple to be unpacked.
+    """
+
+    start: Value
+    stop: Value
+    step: Value
+    target: Callable[[Context, Value], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FormatPart:
+    """``{value!conversion:spec}`` of an f-string, where the value is only known at run time."""
+
+    value: Value
+    conversion: str  # "", "s", "r" or "a"
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormatString:
+    """An f-string with run-time parts: text and ``FormatPart`` in turn. ``td.print`` takes it."""
+
+    parts: tuple[str | FormatPart, ...]
+
+
 class TracedObject:
-    """Base of compile-time objects with behaviour inside of kernels."""
+    """Base of compile-time objects with behaviour inside of kernels.
+
+    They are immutable: a loop body may be traced twice, once to find the types of what it
+    carries. State of the program belongs into run-time values.
+    """
 
     kind: ClassVar[str] = "object"  # what error messages call it
 
@@ -49,9 +85,22 @@ class TracedObject:
     def exit(self, cx: Context) -> None:
         """End of the ``with`` block, on the path that falls through or leaves it early."""
 
+    def region(self, cx: Context) -> Op | None:
+        """For ``with object:`` whose body is a block of its own, such as a role.
+
+        Return an operation with a field ``body`` (an empty Block): the statement adds it to the
+        kernel's body, traces its own body in there with ``cx.role`` set, and makes what it assigns
+        local to it; ``return`` inside ends the role. ``enter`` and ``exit`` are not called then.
+        That it stands at the top of the kernel, in no other role, is checked before this call.
+        """
+        return None
+
     def iterate(self, cx: Context) -> Any:
-        """``for target in object``: an ``Iteration``, see ``frontend/loops.py``."""
+        """``for target in object``: an ``Iteration``."""
         raise cx.type_error(f"a {self.kind} cannot be iterated over")
+
+    def assigned(self, name: str) -> None:
+        """Told when the object is assigned to a variable of the user's, for names in IR text."""
 
     def flatten(self) -> tuple[list[Value], Any]:
         """Run-time values inside, and a key for ``unflatten``; equal keys can be merged."""

@@ -12,22 +12,52 @@ implementation builds IR::
 
     @method(Tile, "to")                  # acc.to(dtype)
     def tile_to(cx: Context, tile: Value, dtype: object) -> Value: ...
+
+    @calling(DType)                      # td.float32(x): calling an instance of a Python class
+    def convert(cx: Context, dtype: DType, x: object) -> Value: ...
+
+    @operators(Tile)                     # +, -, <, ... where an operand is a register tile
+    class TileOperators: ...             # three static methods, see ``Operators``
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.types import Type
+
+if TYPE_CHECKING:
+    from tiledsl.frontend.context import Context
 
 Implementation = Callable[..., Any]
 _F = TypeVar("_F", bound=Implementation)
+_C = TypeVar("_C", bound="type[Operators]")
 
 _FUNCTIONS: dict[Any, Implementation] = {}
 _ATTRIBUTES: dict[tuple[type[Type], str], Implementation] = {}
 _METHODS: dict[tuple[type[Type], str], Implementation] = {}
+_CALLS: dict[type, Implementation] = {}
+_OPERATORS: dict[type[Type], type[Operators]] = {}
+
+
+class Operators(Protocol):
+    """What the operators of Python mean for run-time values of an IR type that is no scalar.
+
+    The kinds are those of ``codegen.ir.ops.arith``; ``binary`` and ``compare`` are asked when at
+    least one operand is of the type, the other may be any Python object or ``Value``.
+    """
+
+    @staticmethod
+    def binary(cx: Context, kind: str, lhs: object, rhs: object) -> Value: ...
+
+    @staticmethod
+    def compare(cx: Context, kind: str, lhs: object, rhs: object) -> Value: ...
+
+    @staticmethod
+    def unary(cx: Context, kind: str, value: Value) -> Value: ...
 
 
 def implements(stub: Any) -> Callable[[_F], _F]:
@@ -68,6 +98,39 @@ def method(type: type[Type], name: str) -> Callable[[_F], _F]:
         return function
 
     return register
+
+
+def calling(cls: type) -> Callable[[_F], _F]:
+    """Register what calling an instance of a Python class means: ``td.float32(x)``.
+
+    The implementation takes the context, the instance and the arguments.
+    """
+
+    def register(function: _F) -> _F:
+        _CALLS[cls] = function
+        return function
+
+    return register
+
+
+def operators(type: type[Type]) -> Callable[[_C], _C]:
+    """Register the operators of an IR type; see ``Operators``."""
+
+    def register(cls: _C) -> _C:
+        _OPERATORS[type] = cls
+        return cls
+
+    return register
+
+
+def call_of(callee: Any) -> Implementation | None:
+    """What calling this compile-time object means, or None; it takes context, object, arguments."""
+    return _CALLS.get(type(callee))
+
+
+def operators_of(value: Any) -> type[Operators] | None:
+    """The operators of a run-time value's type; None for scalars and compile-time objects."""
+    return _OPERATORS.get(value.type.__class__) if isinstance(value, Value) else None
 
 
 def function_of(stub: Any) -> Implementation | None:

@@ -1,1 +1,1 @@
-"""What can a user write? One file per subject: signatures and docstrings."""
+"""What can a user write in a kernel? Signatures and docstrings, one module a subject."""

@@ -35,7 +35,9 @@ def _carry(name: Namer, args: Sequence[Value], inits: Sequence[Value]) -> str:
     if not args:
         return ""
     return (
-        " carry(" + ", ".join(f"{name(a)} = {name(i)}" for a, i in zip(args, inits, strict=True)) + ")"
+        " carry("
+        + ", ".join(f"{name(a)} = {name(i)}" for a, i in zip(args, inits, strict=True))
+        + ")"
     )
 
 

@@ -1,0 +1,1 @@
+"""Kernels and oracles that several tests share."""
