@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 OUT=${OUT:-/tmp/out}
 PYTHON=${PYTHON:-python3}
-STEPS=${STEPS:-"tests samples bench"}
+STEPS=${STEPS-"tests samples bench"}
 LIMIT=${LIMIT:-120}
 mkdir -p "$OUT"
 export PYTHONUNBUFFERED=1 PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -29,7 +29,7 @@ step() {
     shift 2
     printf '=== %s: %s\n' "$name" "$*"
     # KILL follows: a process that waits for the GPU does not always end on TERM.
-    timeout --kill-after=10 "$limit" "$@" >"$OUT/$name.log" 2>&1 || status=$?
+    timeout --kill-after="${GRACE:-10}" "$limit" "$@" >"$OUT/$name.log" 2>&1 || status=$?
     case $status in
         0) verdict=ok ;;
         124 | 137) verdict="TIMED OUT after $limit s" ;;

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
 from tiledsl.codegen.ir.kernel import Kernel as KernelIR
@@ -34,6 +34,9 @@ from tiledsl.language.tensor import Spec
 from tiledsl.runtime import arguments
 from tiledsl.runtime.arrays import ArraySpec
 from tiledsl.runtime.tensormap import check_tensormap
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.launch import Launcher
 
 DEFAULT_TARGET = "sm_90a"
 # The emulated device: few enough that every block of a persistent kernel walks several tiles.
@@ -94,6 +97,7 @@ class Kernel:
         if warps is not None and (not isinstance(warps, int) or not 1 <= warps <= 32):
             raise InvalidValue(f"warps: expected a number from 1 to 32, got {warps!r}")
         functools.update_wrapper(self, function)
+        self.name = function.__name__
         self.function = function
         self.grid = grid
         self.warps = warps
@@ -101,7 +105,11 @@ class Kernel:
         self._signature = inspect.signature(function)
         self._run_time = [p.name for p in self.parameters if p.kind != "constant"]
         self._variants: dict[Hashable, CompiledKernel] = {}
-        self._launchers: dict[Hashable, Any] = {}
+        self._launchers: dict[Hashable, Launcher] = {}
+        self._known: dict[Hashable, tuple[Launcher, tuple[int, ...] | None]] = {}
+        kinds = [p.kind != "constant" for p in self.parameters]
+        # A grid that is computed from the arguments has to be computed for each launch.
+        self._run_time_first = all(kinds[: len(self._run_time)]) and not callable(grid)
         self._lock = threading.Lock()
 
     # --------------------------------------------------------------------------- calling
@@ -131,6 +139,11 @@ class Kernel:
         Raises:
             TileError: about the kernel, an argument or the launch; it names line or argument.
         """
+        key = self._launch_key(args, kwargs, grid)
+        if key is not None and (known := self._known.get(key)) is not None:
+            launcher, blocks = known
+            launcher(args, blocks, stream)
+            return
         bound = self._bind(args, kwargs)
         names = self._run_time
         values = [bound[name] for name in names]
@@ -141,19 +154,40 @@ class Kernel:
             name: self._spec(self._parameter(name), spec)
             for name, spec in zip(names, specs, strict=True)
         }
-        if place == "device":
-            self._launch(bound, params, values, blocks, stream)
-        else:
+        if place != "device":
             self._emulate(bound, params, values, blocks)
+            return
+        launcher = self._launcher(bound, params)
+        launcher(values, blocks, stream)
+        if key is not None:
+            self._known[key] = (launcher, blocks)
 
-    def _launch(
-        self,
-        bound: Mapping[str, Any],
-        params: dict[str, ParamSpec],
-        values: list[Any],
-        blocks: tuple[int, ...] | None,
-        stream: Any,
-    ) -> None:
+    def _launch_key(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Grid | None
+    ) -> Hashable | None:
+        """A cheap key for "same types, constants and grid as a launch before", or None.
+
+        Binding and classifying arguments takes longer than launching. Equal keys select the same
+        variant; pointers, extents and where the arrays are is looked at by the launcher itself.
+        """
+        if len(args) != len(self._run_time) or not self._run_time_first or callable(grid):
+            return None
+        key: list[Any] = [grid, *((name, type(v), v) for name, v in kwargs.items())]
+        for value in args:
+            kind = type(value)
+            if kind is int or kind is float or kind is bool:
+                key.append(kind)
+            elif (dtype := getattr(value, "dtype", None)) is not None:
+                key.append((kind, dtype, value.ndim))
+            else:
+                return None
+        try:
+            hash(found := tuple(key))
+        except TypeError:
+            return None
+        return found
+
+    def _launcher(self, bound: Mapping[str, Any], params: dict[str, ParamSpec]) -> Launcher:
         from tiledsl.runtime.launch import Launcher, LoadedKernel
 
         key = self._key(bound, params)
@@ -169,7 +203,7 @@ class Kernel:
             )
             launcher = Launcher(loaded, compiled.plan.params, self._run_time)
             self._launchers[key] = launcher
-        launcher(values, blocks, stream)
+        return launcher
 
     @staticmethod
     def _device_target() -> Target:
@@ -265,7 +299,7 @@ class Kernel:
         return build_kernel(
             self.function,
             specs,
-            name=self.function.__name__,
+            name=self.name,
             persistent=isinstance(self.grid, Persistent),
             warps=self.warps,
             target=target.name,
@@ -282,7 +316,7 @@ class Kernel:
             for p in self.parameters:
                 if p.kind == "constant" and not isinstance(bound[p.name], Hashable):
                     raise TypeMismatch(
-                        f"constant {p.name} of kernel {self.__name__}: expected a hashable"
+                        f"constant {p.name} of kernel {self.name}: expected a hashable"
                         f" value, got {type(bound[p.name]).__name__}",
                         hint="pass a tuple instead of a list, or a frozen dataclass",
                     ) from None
@@ -296,8 +330,8 @@ class Kernel:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeMismatch(
-                f"kernel {self.__name__}: {error}",
-                hint=f"its signature is {self.__name__}{self._signature}",
+                f"kernel {self.name}: {error}",
+                hint=f"its signature is {self.name}{self._signature}",
             ) from None
         bound.apply_defaults()
         values = dict(bound.arguments)
@@ -319,7 +353,7 @@ class Kernel:
             name = wanted.__name__ if wanted is not None else "a Python value"
             got = f"an array of type {type(value).__name__}" if is_array else f"{value!r}"
             raise TypeMismatch(
-                f"constant {parameter.name} of kernel {self.__name__}: expected {name}, known at"
+                f"constant {parameter.name} of kernel {self.name}: expected {name}, known at"
                 f" compile time, got {got}",
                 hint=f"annotate {parameter.name} as td.Tensor to pass an array"
                 if is_array
@@ -335,14 +369,14 @@ class Kernel:
         if isinstance(given, ArraySpec):
             if parameter.kind == "scalar":
                 raise TypeMismatch(
-                    f"argument {name} of kernel {self.__name__}: expected a {parameter.dtype}"
+                    f"argument {name} of kernel {self.name}: expected a {parameter.dtype}"
                     f" number, got an array of rank {given.rank}",
                     hint=f"annotate {name} as td.Tensor to pass an array",
                 )
             return TensorSpec(given.dtype, given.rank)
         if parameter.kind == "tensor":
             raise TypeMismatch(
-                f"argument {name} of kernel {self.__name__}: expected an array, got a number",
+                f"argument {name} of kernel {self.name}: expected an array, got a number",
                 hint=f"annotate {name} with a dtype such as td.float32 to pass a number",
             )
         if parameter.dtype is not None:
@@ -361,8 +395,8 @@ class Kernel:
             return None
         if chosen is None:
             raise LaunchError(
-                f"kernel {self.__name__} was called without a grid",
-                hint=f"write {self.__name__}[grid](...), or declare it with"
+                f"kernel {self.name} was called without a grid",
+                hint=f"write {self.name}[grid](...), or declare it with"
                 " @td.kernel(grid=td.persistent)",
             )
         if callable(chosen):
@@ -373,10 +407,10 @@ class Kernel:
         )
         if not legal:
             raise LaunchError(
-                f"kernel {self.__name__}: expected a grid of one to three numbers of blocks,"
+                f"kernel {self.name}: expected a grid of one to three numbers of blocks,"
                 f" got {chosen!r}"
             )
         return tuple(int(b) for b in blocks)
 
     def __repr__(self) -> str:
-        return f"<tiledsl kernel {self.__name__}{self._signature}>"
+        return f"<tiledsl kernel {self.name}{self._signature}>"

@@ -15,7 +15,7 @@ from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
 from tiledsl.codegen.ir.ops import control, tile
 from tiledsl.codegen.ir.types import RingType, StageType
-from tiledsl.errors import StageError
+from tiledsl.errors import Loc, StageError
 
 _ACQUIRES = (tile.AcquireProducer, tile.AcquireConsumer)
 # Operations that touch what a stage guards. Index arithmetic on a stage's number may outlive it.
@@ -230,7 +230,7 @@ class _LinearWalker(PathWalker[State]):
     @staticmethod
     def _unreleased(held: _Held, where: Op | None, text: str) -> StageError:
         side = "producer" if isinstance(held.acquire, tile.AcquireProducer) else "consumer"
-        notes = ()
+        notes: tuple[tuple[str, Loc | None], ...] = ()
         if where is not None and where.loc.line:
             notes = (("the path ends here", where.loc),)
         return StageError(

@@ -138,11 +138,12 @@ def define(
     """
 
     def decorate(cls: _OpT) -> _OpT:
-        result = dataclasses.dataclass(eq=False, repr=False)(cls)
+        made: Any = dataclasses.dataclass(eq=False, repr=False)(cls)
+        result: _OpT = made
         if opcode in OPS:
             raise ValueError(f"operation {opcode!r} defined twice: {OPS[opcode]} and {cls}")
         kinds: dict[str, str] = {}
-        for field in dataclasses.fields(result):
+        for field in dataclasses.fields(made):
             kind = field.metadata.get(_KIND)
             if kind is None:
                 raise TypeError(

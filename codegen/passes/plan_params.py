@@ -48,7 +48,8 @@ def tensormap_of(
     if isinstance(op, protocol.TmaStoreBuffer):
         buffer = op.buffer.type
         assert isinstance(buffer, BufferType)
-        box, swizzle = buffer.shape, buffer.swizzle
+        box: tuple[int, ...] = buffer.shape
+        swizzle = buffer.swizzle
     else:
         shared = op.tile.type
         assert isinstance(shared, SharedTile)

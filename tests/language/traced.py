@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import tiledsl as td
 from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.errors import Loc, TileError
@@ -72,3 +73,12 @@ def _source(loc: Loc) -> str:
     line = linecache.getline(loc.file, loc.line)
     end = loc.end_col if loc.end_line in (None, loc.line) else None
     return line[loc.col : end].strip()
+
+
+@td.function
+def operands(a_shape, b_shape, a_dtype=td.bfloat16, b_dtype=td.bfloat16):
+    """A stage that holds one A tile and one B tile of these shapes."""
+    payload = td.StandardTilePayload(a_dtype, b_dtype, a_shape, b_shape, num_pipeline_stages=1)
+    stage = td.InputTilePipeline(payload, 1).producer().acquire()
+    a_tile, b_tile = stage.payload().get_tile(stage.stage())
+    return stage, a_tile, b_tile

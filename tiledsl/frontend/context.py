@@ -56,9 +56,12 @@ class Context:
         self.warps = warps
         self.frames: list[Frame] = []  # functions being traced, the kernel first
         self.heap: list[Any] = []  # lists, dicts and objects that the kernel made, oldest first
+        self._heap_ids: set[int] = set()
         self.weak: set[Value] = set()  # integers and floats whose dtype a first trace looks for
         self._home: dict[Value, Block] = {}  # the block whose operations may use a value
         self._open: list[Block] = [body]
+        self._checked = True
+        self.home_of_exit: dict[Op, Block] = {}
         self._constants: dict[Block, dict[tuple[str, DType], Value]] = {}
         self._names: dict[str, int] = {}
 
@@ -82,7 +85,7 @@ class Context:
         """Append an operation at ``loc``; its operands must be visible in the current block."""
         for value in op.operands:
             home = self._home.get(value)
-            if home is not None and home not in self._open:
+            if self._checked and home is not None and home not in self._open:
                 raise self.error(
                     NameNotFound,
                     f"{self.describe(value)} is used outside of the block that computes it",
@@ -142,13 +145,37 @@ class Context:
         for op in block.ops:
             for result in op.results:
                 self._home[result] = here
+        if here.terminator is not None:
+            self.home_of_exit[here.terminator] = here
         block.ops = []
+
+    @contextmanager
+    def before_exit(self, terminator: Op) -> Iterator[None]:
+        """Append before a terminator that was added earlier: conversions of what it carries."""
+        block = self.home_of_exit[terminator]
+        removed = block.ops.pop()
+        assert removed is terminator
+        saved, opened, loc = self.builder.block, self._open, self.loc
+        # Values of blocks that are closed by now are visible there; the verifier has the last word.
+        self.builder.block, self.loc, self._checked = block, terminator.loc, False
+        try:
+            yield
+        finally:
+            block.ops.append(terminator)
+            self.builder.block, self._open, self.loc, self._checked = saved, opened, loc, True
+
+    def end(self, terminator: _OpT) -> _OpT:
+        """End the current block."""
+        self.add(terminator)
+        self.home_of_exit[terminator] = self.builder.block
+        return terminator
 
     def constant(self, value: float, dtype: DType) -> Value:
         """A run-time value for a Python bool, int or float; the caller has checked that it fits."""
         value = arithmetic.as_python(value, dtype)
         key = (repr(value), dtype)
-        for block in self._open:
+        blocks = self._open if self._checked else [self.builder.block]
+        for block in blocks:
             known = self._constants.get(block, {}).get(key)
             if known is not None:
                 return known
@@ -160,6 +187,25 @@ class Context:
         """``base``, or ``base_2``, ``base_3`` ... when it is taken: for rings and buffers."""
         number = self._names[base] = self._names.get(base, 0) + 1
         return base if number == 1 else f"{base}_{number}"
+
+    # ------------------------------------------------------------ objects the kernel made
+
+    def made(self, x: Any) -> Any:
+        """Register a mutable object that the kernel made, so that branches can merge it."""
+        if id(x) not in self._heap_ids:
+            self._heap_ids.add(id(x))
+            self.heap.append(x)
+        return x
+
+    def is_made_here(self, x: object) -> bool:
+        """Whether the kernel made this list, dict or instance (and may change it)."""
+        return id(x) in self._heap_ids
+
+    def forget(self, count: int) -> None:
+        """Drop the objects made after the first ``count``: their trace is thrown away."""
+        for x in self.heap[count:]:
+            self._heap_ids.discard(id(x))
+        del self.heap[count:]
 
     # ------------------------------------------------------------------- values and types
 

@@ -1,0 +1,85 @@
+"""Every Python snippet in the documents runs, and shows its true output."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.cuda_device import find_cuda_device
+from tests.docs.snippets import Document, same
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_SNIPPETS = [path for path in DOCUMENTS if Document.read(path).snippets]
+
+
+def assumed(path: Path) -> dict[str, Any]:
+    """Names that a document uses without defining them, since its readers have their own."""
+    if path.name != "README.md":
+        return {}
+    rng = np.random.default_rng()
+    a, b = (
+        rng.standard_normal((rows, 72), np.float32).astype(ml_dtypes.bfloat16)
+        for rows in (130, 264)
+    )
+    return {"a": a, "b": b, "c": np.zeros((130, 264), ml_dtypes.bfloat16)}
+
+
+@pytest.mark.parametrize("path", WITH_SNIPPETS, ids=lambda path: path.stem)
+def test_snippets(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = Document.read(path)
+    namespace = {"__name__": path.stem.lower(), **assumed(path)}
+    outcomes = document.run(tmp_path, namespace, find_cuda_device().usable)
+    assert not outcomes[-1].problem, outcomes[-1].problem
+    if request.config.getoption("--update-golden"):
+        path.write_text(document.with_outputs(outcomes), encoding="utf-8")
+        return
+    for outcome in outcomes:
+        shown = outcome.snippet.output
+        if shown is not None and not same(shown, outcome.text):
+            diff = difflib.unified_diff(
+                shown.splitlines(), outcome.text.splitlines(), "shown", "real", lineterm=""
+            )
+            where = f"{path.name}:{outcome.snippet.line}"
+            pytest.fail(
+                f"{where}: the output differs from what the document shows; if it is right, run"
+                " `make golden`\n" + "\n".join(diff),
+                pytrace=False,
+            )
+
+
+def test_the_documents_with_snippets_are_found() -> None:
+    assert {"README.md", "guide.md", "errors.md", "ir.md"} <= {p.name for p in WITH_SNIPPETS}
+
+
+def test_shown_outputs() -> None:
+    assert same("one\ntwo\n", "one\ntwo\n")
+    assert same("one\n...\nfour\n", "one\ntwo\nthree\nfour\n")
+    assert same("one\n...\n", "one\n")
+    assert not same("one\n...\nfour\n", "one\ntwo\n")
+    assert not same("one\n", "one\ntwo\n")
+    assert not same("a.b\n", "axb\n")
+
+
+def test_a_wrong_snippet_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "page.md"
+    path.write_text(
+        "```python\nx = 1\nprint(x)\n```\n\n```text output\n2\n```\n"
+        "```python raises=ValueError\nint('x' * x)\n```\n"
+        "```python\nassert x == 2\n```\n"
+    )
+    document = Document.read(path)
+    first, second, third = document.run(tmp_path, {}, gpu=False)
+    assert first.text == "1\n" and not same(first.snippet.output or "", first.text)
+    assert second.text == "ValueError: invalid literal for int() with base 10: 'x'\n"
+    assert "page.md:13: raised AssertionError" in third.problem
+    assert "```text output\n1\n```" in document.with_outputs([first, second])

@@ -1,0 +1,261 @@
+"""Where paths meet: one value for each place that they left different.
+
+A *slot* is a variable or the contents of a mutable object. ``Merge`` finds, for any number of
+states (the two ends of an ``if``, the exits of a loop or of an inlined function), the run-time
+values that have to be passed on, and what each slot is bound to behind the meeting point. A slot
+that cannot be merged becomes poison: an error if it is read, and none if it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiledsl.codegen.ir.core import Value
+from tiledsl.codegen.ir.types import Type
+from tiledsl.errors import Loc, NameNotFound, TypeMismatch
+from tiledsl.frontend.aggregates import (
+    Key,
+    LeafType,
+    flatten,
+    join,
+    leaf_as,
+    leaf_type,
+    same_leaf,
+    unflatten,
+)
+from tiledsl.frontend.scope import Frame, Poison, State, same_contents, set_contents
+
+if TYPE_CHECKING:
+    from tiledsl.frontend.aggregates import Leaf
+    from tiledsl.frontend.context import Context
+
+MISSING = Poison(NameNotFound, "")  # a variable that was never assigned on a path
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A variable of the frame's family (``depth`` comprehensions out), or an object's contents."""
+
+    name: str = ""
+    depth: int = 0
+    object: int = -1  # number in the heap
+
+    def read(self, state: State) -> Any:
+        if self.object >= 0:
+            return state.heap[self.object]
+        return state.variables[self.depth].get(self.name, MISSING)
+
+    def write(self, frame: Frame, value: Any) -> None:
+        if self.object >= 0:
+            set_contents(frame.cx.heap[self.object], value)
+        else:
+            list(frame.family())[self.depth].vars[self.name] = value
+
+    def where(self, state: State) -> Loc | None:
+        """Where the variable was last assigned in a state."""
+        return state.where[self.depth].get(self.name) if self.object < 0 else None
+
+    def label(self, frame: Frame) -> str:
+        if self.object < 0:
+            return repr(self.name) if self.name else "the result"
+        x = frame.cx.heap[self.object]
+        names = [name for f in frame.family() for name, v in f.vars.items() if v is x]
+        kind = type(x).__name__
+        return f"the {kind} {names[0]!r}" if names else f"a {kind}"
+
+
+def changed_slots(
+    states: Sequence[State], live: Collection[str] | None, objects: int
+) -> list[Slot]:
+    """Slots that differ between states: live variables (all where ``live`` is None), and objects.
+
+    ``objects`` is how many objects existed before the paths parted.
+    """
+    found: list[Slot] = []
+    first = states[0]
+    for depth, variables in enumerate(first.variables):
+        names = dict.fromkeys(name for state in states for name in state.variables[depth])
+        for name in names:
+            if live is not None and depth == 0 and name not in live:
+                continue
+            value = variables.get(name, MISSING)
+            if any(s.variables[depth].get(name, MISSING) is not value for s in states[1:]):
+                found.append(Slot(name, depth))
+    for number in range(objects):
+        contents = first.heap[number]
+        if any(not same_contents(contents, s.heap[number]) for s in states[1:]):
+            found.append(Slot(object=number))
+    return found
+
+
+@dataclass(slots=True)
+class _Part:
+    """What becomes of one slot: a rebuilt value, or poison."""
+
+    slot: Slot | None  # None: the result
+    key: Key | None = None
+    leaves: Sequence[Leaf | int] = ()  # a leaf that all states share, or a column's number
+    poison: Poison | None = None
+
+
+@dataclass(slots=True)
+class _Column:
+    """One run-time value that every path passes on."""
+
+    type: LeafType
+    leaves: Sequence[Leaf]
+    name: str
+    weak: bool
+
+
+class _ColumnNumber(int):
+    """Tells the number of a column from a leaf that is an int."""
+
+
+Explain = Callable[[Slot, Sequence[Any]], Poison]
+
+
+class Merge:
+    """The meeting of paths.
+
+    Args:
+        frame: whose variables the states hold.
+        states: the state at the end of each path.
+        slots: what to merge.
+        results: a value that each path gives besides, such as that of a ternary.
+        unbound: makes the poison for a variable that some of the paths leave unassigned.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        states: Sequence[State],
+        slots: Sequence[Slot],
+        unbound: Explain,
+        results: Sequence[Any] | None = None,
+    ) -> None:
+        self.frame = frame
+        self.cx: Context = frame.cx
+        self.columns: list[_Column] = []
+        self._parts: list[_Part] = []
+        for slot in slots:
+            values = [slot.read(state) for state in states]
+            if any(isinstance(v, Poison) for v in values):
+                self._parts.append(_Part(slot, poison=_worst(slot, values, unbound)))
+            else:
+                wheres = [slot.where(state) for state in states]
+                self._parts.append(self._part(slot, values, wheres))
+        if results is not None:
+            self._parts.append(self._part(None, results, [None] * len(results)))
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(column.type.type for column in self.columns)
+
+    def operands(self, path: int) -> tuple[Value, ...]:
+        """The values that a path passes on; conversions are appended to the current block."""
+        return tuple(leaf_as(self.cx, c.leaves[path], c.type.type) for c in self.columns)
+
+    def apply(self, results: Sequence[Value]) -> Any:
+        """Bind the slots to the merged values; returns the merged result."""
+        for column, value in zip(self.columns, results, strict=True):
+            value.name = value.name or column.name
+            if column.weak:
+                self.cx.weak.add(value)
+        outcome: Any = None
+        for part in self._parts:
+            value = self._value(part, results)
+            if part.slot is not None:
+                part.slot.write(self.frame, value)
+            else:
+                outcome = self.frame.usable(value)
+        return outcome
+
+    def _value(self, part: _Part, results: Sequence[Value]) -> Any:
+        if part.poison is not None:
+            return part.poison
+        assert part.key is not None
+        if isinstance(part.key, _Same):
+            return part.key.value
+        leaves = [results[x] if isinstance(x, _ColumnNumber) else x for x in part.leaves]
+        if part.slot is not None and part.slot.object >= 0:
+            return part.key.build(iter(leaves))
+        return unflatten(self.cx, part.key, leaves)
+
+    def _part(
+        self, slot: Slot | None, values: Sequence[Any], wheres: Sequence[Loc | None]
+    ) -> _Part:
+        if all(v is values[0] for v in values) and (slot is None or slot.object < 0):
+            return _Part(slot, key=_Same(values[0]))
+        flat: list[list[Leaf]] = []
+        keys: list[Key] = []
+        for value in values:
+            leaves: list[Leaf] = []
+            keys.append(flatten(self.cx, value, leaves))
+            flat.append(leaves)
+        label = slot.label(self.frame) if slot is not None else "the result"
+        differing = next((i for i, key in enumerate(keys) if key != keys[0]), None)
+        if differing is not None:
+            pair = (0, differing)
+            return _Part(slot, poison=conflict(self.cx, label, values, wheres, pair))
+        names = slot.name if slot is not None else ""
+        refs: list[Leaf | int] = []
+        columns: list[_Column] = []
+        for position in range(len(flat[0])):
+            candidates = [leaves[position] for leaves in flat]
+            if all(same_leaf(c, candidates[0]) for c in candidates):
+                refs.append(candidates[0])
+                continue
+            found = leaf_type(self.cx, candidates[0])
+            for other, candidate in enumerate(candidates[1:], 1):
+                joined = join(found, leaf_type(self.cx, candidate))
+                if joined is None:
+                    pair = (0, other)
+                    inner = candidates if len(flat[0]) == 1 else values
+                    return _Part(slot, poison=conflict(self.cx, label, inner, wheres, pair))
+                found = joined
+            assert found is not None
+            weak = found.weak and any(isinstance(c, Value) for c in candidates)
+            refs.append(_ColumnNumber(len(self.columns) + len(columns)))
+            columns.append(_Column(found, candidates, names, weak))
+        self.columns += columns
+        return _Part(slot, keys[0], refs)
+
+
+class _Same(Key):
+    """The key of a value that all paths share: the very object, so that aliases stay aliases."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _worst(slot: Slot, values: Sequence[Any], unbound: Explain) -> Poison:
+    """The poison that explains most: one from an earlier meeting, else that of this one."""
+    for value in values:
+        if isinstance(value, Poison) and value is not MISSING:
+            return value
+    return unbound(slot, values)
+
+
+def conflict(
+    cx: Context,
+    label: str,
+    values: Sequence[Any],
+    wheres: Sequence[Loc | None],
+    pair: tuple[int, int],
+) -> Poison:
+    """For values that two paths leave and that have no common type."""
+    one, other = (cx.describe(values[i]) for i in pair)
+    notes = tuple(
+        (f"{cx.describe(values[i])} from here", wheres[i])
+        for i in pair
+        if wheres[i] is not None
+    )
+    return Poison(
+        TypeMismatch,
+        f"{label} is {one} on one path and {other} on the other",
+        notes,
+        "make them one type, or use two variables",
+    )
