@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -114,8 +116,9 @@ print(compiled.protocol_ir)
 # %%
 wanted = ("mbarrier.try_wait", "mbarrier.arrive", "cp.async.bulk.tensor", "wgmma.mma_async")
 for line in compiled.ptx.splitlines():
-    if any(name in line for name in wanted):
-        print(line.strip()[:100])
+    for name in wanted:
+        if name in line:
+            print(line[line.index(name) :].strip()[:90])
 
 # %%
 resources = compiled.resources

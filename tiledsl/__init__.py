@@ -1,6 +1,24 @@
 """A Python DSL for warp-specialised GPU kernels."""
 
 from tiledsl._version import __version__
+from tiledsl.errors import (
+    Deadlock,
+    InternalError,
+    InvalidValue,
+    LaunchError,
+    NameNotFound,
+    PerformanceWarning,
+    PtxError,
+    ResourceLimit,
+    StageError,
+    SyntaxNotSupported,
+    TargetNotSupported,
+    TileError,
+    TileWarning,
+    TypeMismatch,
+)
+from tiledsl.frontend.function import function
+from tiledsl.kernel import Kernel, kernel
 from tiledsl.language.debug import print
 from tiledsl.language.dtypes import (
     DType,
@@ -34,12 +52,27 @@ from tiledsl.language.tma import tma_load, tma_store
 __all__ = [
     "Constant",
     "DType",
+    "Deadlock",
     "InputTilePipeline",
+    "InternalError",
+    "InvalidValue",
+    "Kernel",
+    "LaunchError",
+    "NameNotFound",
+    "PerformanceWarning",
+    "PtxError",
+    "ResourceLimit",
     "SharedTile",
+    "StageError",
     "StandardTilePayload",
+    "SyntaxNotSupported",
+    "TargetNotSupported",
     "Tensor",
     "Tile",
+    "TileError",
     "TileScheduler",
+    "TileWarning",
+    "TypeMismatch",
     "__version__",
     "bfloat16",
     "block_id",
@@ -51,10 +84,12 @@ __all__ = [
     "float32",
     "float64",
     "full",
+    "function",
     "int8",
     "int16",
     "int32",
     "int64",
+    "kernel",
     "maximum",
     "minimum",
     "mma",

@@ -146,5 +146,3 @@ def as_word(low: Lowering, value: Any, dtype: DType) -> Any:
     """``value`` as an integer of at least 16 bits, since PTX has no 8-bit registers."""
     bits = as_bits(low, value, dtype)
     return low.builder.zext(bits, I16) if dtype.bits == 8 else bits
-
-

@@ -211,7 +211,9 @@ class Lowering:
             return
         self.asm(f"@${len(operands)} {text}", [*operands, ("b", condition)])
 
-    def intrinsic(self, name: str, result: Any, arguments: Sequence[Any], suffix: Any = None) -> Any:
+    def intrinsic(
+        self, name: str, result: Any, arguments: Sequence[Any], suffix: Any = None
+    ) -> Any:
         """Call an LLVM intrinsic; ``suffix`` is the type or types its name ends with."""
         if name not in INTRINSICS:
             raise InternalError(f"{name} is not on the list of intrinsics that LLVM knows")

@@ -7,19 +7,22 @@ adds its values to the join, and the join makes the phis, one for each register.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llvmlite import ir
+
 from tiledsl.codegen.ir.core import Value
-from tiledsl.codegen.ir.ops import control
+from tiledsl.codegen.ir.ops import control, protocol
 from tiledsl.codegen.ir.ops.arith import Constant
-from tiledsl.codegen.ir.types import Scalar, Type
+from tiledsl.codegen.ir.types import Scalar, Tile, Type
 from tiledsl.codegen.nvptx.context import Lowering
-from tiledsl.codegen.nvptx.llvm_ext import I1, keep_loop
+from tiledsl.codegen.nvptx.llvm_ext import F32, I1, keep_loop
 from tiledsl.codegen.nvptx.registry import lower
-from tiledsl.codegen.nvptx.values import flatten, machine_types, unflatten
-from tiledsl.codegen.nvptx.wgmma import retire
+from tiledsl.codegen.nvptx.values import RegisterTile, flatten, machine_types, unflatten
+from tiledsl.codegen.nvptx.wgmma import is_zero, retire
 
 
 class Join:
@@ -170,9 +173,14 @@ def _for(low: Lowering, op: control.For) -> None:
     body, exit_ = low.label("for"), LoopExit(low, op, "endfor")
     end = exit_.add_unentered(inits)
     first = [[counts.start], *(flatten(init, builder) for init in inits)]
+    fresh = _fresh_accumulators(low, op)
+    for place in fresh:
+        first[place] = [F32(ir.Undefined)] * len(first[place])
+    before = builder.block
     builder.cbranch(counts.any(), body, end)
     phis = _open_loop(low, body, op.body.args, first)
     counter = phis[0]
+    again = _mark_fresh(low, op, fresh, before)
     targets = LoopTargets(Join(low, types, "next"), exit_)
     low.loops.append(targets)
     low.block(op.body)
@@ -183,12 +191,47 @@ def _for(low: Lowering, op: control.For) -> None:
         registers = [register for value in carried for register in flatten(value, builder)]
         following = builder.add(counter, counts.step)
         more = counts.more(counter, following)
-        _close_loop(low, phis, [following, *registers])
+        _close_loop(low, [*phis, *again], [following, *registers, *[I1(1)] * len(again)])
         over = low.label("over")
         keep_loop(low.module, builder.cbranch(more, body, over))
         builder.position_at_end(over)
         exit_.jump(carried)
     define_all(low, op.results, exit_.enter())
+
+
+def _fresh_accumulators(low: Lowering, op: control.For) -> list[int]:
+    """Which arguments of the body are accumulators that start at zero (see ``_mark_fresh``)."""
+    found = []
+    for place, arg in enumerate(op.body.args):
+        if place == 0 or not isinstance(arg.type, Tile):
+            continue
+        readers = [inner for inner in op.body.walk() if arg in inner.operands]
+        if (
+            len(readers) == 1
+            and isinstance(readers[0], protocol.Wgmma)
+            and readers[0] in op.body.ops
+        ):
+            init = low.get(op.inits[place - 1])
+            assert isinstance(init, RegisterTile)
+            if is_zero(init):
+                found.append(place)
+    return found
+
+
+def _mark_fresh(low: Lowering, op: control.For, places: Sequence[int], before: Any) -> list[Any]:
+    """A predicate "not the first iteration" for accumulators that start at zero.
+
+    The first group of an iteration then overwrites its accumulator or adds to it, as the predicate
+    says, and the registers are not set to zero before the loop: for short loops that matters.
+    """
+    if not places:
+        return []
+    again = low.builder.phi(I1, name="again")
+    again.add_incoming(I1(0), before)
+    for place in places:
+        tile = low.get(op.body.args[place])
+        low.define(op.body.args[place], dataclasses.replace(tile, nonzero=again))
+    return [again]
 
 
 class _Counting:

@@ -1,7 +1,8 @@
 """Debug information: every PTX instruction leads back to a Python line through ``.loc``.
 
 ``DebugDirectivesOnly`` gives line directives and nothing else: with line tables LLVM would print
-``.target ..., debug``, which makes ptxas generate other code.
+``.target ..., debug``, which makes ptxas generate other code. LLVM 22 knows the call sites of
+inlined functions from this, but does not print them as ``inlined_at``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tiledsl.errors import UNKNOWN_LOC, Loc
 
 
 class DebugInfo:
-    """The metadata of one module: a subprogram for each Python function, a location for each Loc."""
+    """The metadata of one module: subprograms and locations."""
 
     def __init__(self, module: Any, kernel_name: str, loc: Loc) -> None:
         self.module = module
@@ -41,9 +42,7 @@ class DebugInfo:
         module.add_named_metadata("llvm.dbg.cu", self.unit)
         i32 = ir.IntType(32)
         # Behaviours 2 and 7: a conflicting module gives a warning; the larger version wins.
-        module.add_named_metadata(
-            "llvm.module.flags", [i32(2), "Debug Info Version", i32(3)]
-        )
+        module.add_named_metadata("llvm.module.flags", [i32(2), "Debug Info Version", i32(3)])
 
     def location(self, loc: Loc) -> Any:
         """The ``!dbg`` of an operation at ``loc``."""
@@ -70,7 +69,8 @@ class DebugInfo:
 
     def _file(self, path: str) -> Any:
         if path not in self._files:
-            folder, name = os.path.split(path)
+            # ptxas cannot read a file name with a quotation mark in it, however it is escaped.
+            folder, name = os.path.split(path.replace('"', "'"))
             self._files[path] = self.module.add_debug_info(
                 "DIFile", {"filename": name or "<unknown>", "directory": folder}
             )

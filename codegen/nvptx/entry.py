@@ -143,7 +143,11 @@ def segments(plan: Plan) -> list[_Segment]:
     group = 0
     while group < groups:
         warps = range(group * WARPGROUP_WARPS, (group + 1) * WARPGROUP_WARPS)
-        here = [r for r in plan.roles if r.first_warp < warps.stop and warps.start < r.first_warp + r.warps]
+        here = [
+            r
+            for r in plan.roles
+            if r.first_warp < warps.stop and warps.start < r.first_warp + r.warps
+        ]
         end = group + 1
         if any(role.mode == "warpgroup" for role in here):
             if len(here) > 1 or here[0].first_warp != warps.start:
@@ -285,9 +289,7 @@ class _Entry:
                 return
             mine, others = low.label(f"role.{role.name}"), low.label("others")
             first = I32(role.first_warp * 32)
-            low.builder.cbranch(
-                low.builder.icmp_unsigned("==", low.thread, first), mine, others
-            )
+            low.builder.cbranch(low.builder.icmp_unsigned("==", low.thread, first), mine, others)
             low.builder.position_at_end(mine)
             self._run(role, Where(role, True, I32(0), None, None))
             low.builder.position_at_end(others)

@@ -49,9 +49,7 @@ def float_floordiv(low: Lowering, dtype: DType, a: Any, b: Any) -> Any:
     rest = builder.call(_fmod(low, a.type), (a, b))
     # (a - rest) / b is a whole number but for rounding, so rounding it again is right.
     quotient = builder.fdiv(builder.fsub(a, rest), b)
-    quotient = builder.select(
-        _opposite(low, rest, b), builder.fsub(quotient, one), quotient
-    )
+    quotient = builder.select(_opposite(low, rest, b), builder.fsub(quotient, one), quotient)
     below = low.intrinsic("llvm.floor", a.type, (quotient,), a.type)
     short = builder.fcmp_ordered(">", builder.fsub(quotient, below), a.type(0.5))
     whole = builder.select(short, builder.fadd(below, one), below)
@@ -86,13 +84,13 @@ def _fmod(low: Lowering, kind: Any) -> Any:
 def _build_fmod(low: Lowering, kind: Any, name: str) -> None:
     """fmod(a, b)::
 
-        rest, step, least = |a|, |b|, |b|
-        if a is infinite or NaN, or b is 0 or NaN: return NaN
-        while step <= rest - step: step = 2 step      # now step <= rest < 2 step, or rest < |b|
-        while least <= step <= |a|:
-            if rest >= step: rest = rest - step
-            step = step / 2
-        return rest with the sign of a
+    rest, step, least = |a|, |b|, |b|
+    if a is infinite or NaN, or b is 0 or NaN: return NaN
+    while step <= rest - step: step = 2 step      # now step <= rest < 2 step, or rest < |b|
+    while least <= step <= |a|:
+        if rest >= step: rest = rest - step
+        step = step / 2
+    return rest with the sign of a
     """
     function = ir.Function(low.module, ir.FunctionType(kind, (kind, kind)), name)
     function.linkage = "internal"
@@ -154,5 +152,3 @@ def _in_function(low: Lowering, builder: Any, name: str, *arguments: Any) -> Any
         return low.intrinsic(name, arguments[0].type, arguments, arguments[0].type)
     finally:
         low.builder = outer
-
-

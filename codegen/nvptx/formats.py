@@ -44,7 +44,7 @@ def round_to(value: int | float, dtype: DType) -> float:
     try:
         number = float(value)
     except OverflowError:  # an int beyond float64
-        number = math.copysign(math.inf, value)
+        number = math.inf if value > 0 else -math.inf
     form = FORMATS.get(dtype)
     if form is None or math.isnan(number) or number == 0:
         return number

@@ -47,11 +47,11 @@ def _call(low: Lowering, op: tile.Print) -> None:
     builder = low.builder
     packed: Any = POINTER(None)
     if arguments:
-        packed = low.new_variable(ir.LiteralStructType([a.type for a in arguments]), "print")
-        struct = ir.LiteralStructType([a.type for a in arguments])
+        struct = ir.LiteralStructType([argument.type for argument in arguments])
+        variable = low.new_variable(struct, "print")
         for number, argument in enumerate(arguments):
-            place = builder.gep(packed, [I32(0), I32(number)], source_etype=struct)
-            builder.store(argument, place)
+            builder.store(argument, builder.gep(variable, [I32(0), I32(number)]))
+        packed = builder.bitcast(variable, POINTER)
     builder.call(_vprintf(low), (_text(low, op.template), packed))
 
 
@@ -74,12 +74,12 @@ def _vprintf(low: Lowering) -> Any:
 
 
 def _text(low: Lowering, template: str) -> Any:
-    """A generic pointer to the line, which ends in a newline and a NUL."""
-    data = bytearray(template.encode() + b"\n\0")
+    """A generic pointer to the text, which ends in a NUL."""
+    data = bytearray(template.encode() + b"\0")
     kind = ir.ArrayType(I8, len(data))
     name = low.module.get_unique_name(f"print{len(low.module.globals)}")
-    line = ir.GlobalVariable(low.module, kind, name, addrspace=1)
-    line.linkage = "internal"
-    line.global_constant = True
-    line.initializer = kind(data)
-    return low.builder.addrspacecast(line, POINTER)
+    text = ir.GlobalVariable(low.module, kind, name, addrspace=1)
+    text.linkage = "internal"
+    text.global_constant = True
+    text.initializer = kind(data)
+    return low.builder.addrspacecast(text, POINTER)

@@ -18,7 +18,9 @@ from tiledsl.errors import InternalError, InvalidValue
 MAX_RANK = 5  # dimensions of a tensor map
 
 
-def _tensor_map(low: Lowering, op: Op, tensor: Value, box: Sequence[int], swizzle: int, use: str) -> Any:
+def _tensor_map(
+    low: Lowering, op: Op, tensor: Value, box: Sequence[int], swizzle: int, use: str
+) -> Any:
     """The parameter that holds the tensor map of a copy with this box."""
     kind = tensor.type
     assert isinstance(kind, TensorType)
@@ -90,9 +92,7 @@ def _load(low: Lowering, op: tile.TmaLoad) -> None:
         low.elected(text, operands, "role")
 
 
-def _store(
-    low: Lowering, address: Any, tensor_map: Any, coords: Sequence[Any], elect: str
-) -> None:
+def _store(low: Lowering, address: Any, tensor_map: Any, coords: Sequence[Any], elect: str) -> None:
     rank = len(coords)
     text = (
         f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"

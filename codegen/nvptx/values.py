@@ -56,14 +56,20 @@ class RegisterTile:
     Either ``elements`` is set, one LLVM value each, or ``pairs``: two neighbours packed in one
     32-bit register (16-bit dtypes, LLVM ``<2 x T>``) or one 16-bit register (fp8, ``i16``).
     Conversions make pairs, and stores take them as they are.
+
+    ``nonzero`` (i1, for an accumulator only) says that the elements count only where it is true;
+    elsewhere the tile is zero, whatever they hold. See ``control.FreshAccumulators``.
     """
 
     dtype: DType
     elements: list[Any] | None = None
     pairs: list[Any] | None = None
+    nonzero: Any = None
 
     def unpack(self, builder: Any) -> list[Any]:
         """The elements, taken out of their pairs at the builder's place if need be."""
+        if self.nonzero is not None:
+            raise InternalError("an accumulator that may not be set yet is read")
         if self.elements is not None:
             return self.elements
         assert self.pairs is not None

@@ -105,7 +105,7 @@ def describe(op: Op, tile: SharedTile, k_axis: int) -> Operand:
         )
     rows, columns = tile.stored_shape
     span = tile.swizzle or columns * dtype.itemsize
-    if span not in _SWIZZLE_MODE or not tile.swizzle and not (mn_major and span == 16):
+    if span not in _SWIZZLE_MODE or (not tile.swizzle and not (mn_major and span == 16)):
         raise InvalidValue(
             f"mma cannot read {name} of shape {tile.shape}: its rows in memory have"
             f" {columns * dtype.itemsize} bytes, expected a multiple of 32",
@@ -131,20 +131,31 @@ def _wgmma(low: Lowering, op: protocol.Wgmma) -> None:
         raise InternalError("wgmma outside of a warpgroup role", op.loc)
     a, b = describe(op, a_type, 1), describe(op, b_type, 0)
     layout = fragment(acc_type)
-    registers = low.elements(op.acc)
-    fresh = all(register is registers[0] for register in registers) and _is_zero(registers[0])
-    text = _text(a, b, layout, fresh)
+    acc = low.get(op.acc)
+    assert isinstance(acc, RegisterTile)
+    fresh = is_zero(acc)
+    registers = acc.elements if acc.nonzero is not None else acc.unpack(low.builder)
+    assert registers is not None
     a_address = low.get(op.a)
     if layout.parts > 1:
         a_address = low.builder.add(a_address, _part_offset(low, op, a, layout))
     operands = [] if fresh else [(str(n), value) for n, value in enumerate(registers)]
+    starts = (f"${layout.values + len(operands)}", f"${layout.values + len(operands) + 1}")
     operands += [("r", _start(low, a_address, a)), ("r", _start(low, low.get(op.b), b))]
+    scale = "0" if fresh else "1"
+    if acc.nonzero is not None:
+        scale = f"${layout.values + len(operands)}"
+        operands.append(("b", acc.nonzero))
+    text = _text(a, b, layout, starts, scale)
     low.define(op.result, _accumulate(low, text, layout.values, operands))
 
 
-def _is_zero(register: Any) -> bool:
-    """Whether a register is the constant 0.0 (and not -0.0, which is as good, but never comes)."""
-    return getattr(register, "constant", None) == 0.0
+def is_zero(acc: RegisterTile) -> bool:
+    """Whether an accumulator is the constant 0.0, so that it need not be read at all."""
+    if not acc.elements or acc.nonzero is not None:
+        return False
+    first = acc.elements[0]
+    return getattr(first, "constant", None) == 0.0 and all(e is first for e in acc.elements)
 
 
 def _part_offset(low: Lowering, op: Op, a: Operand, layout: WgmmaFragment) -> Any:
@@ -181,10 +192,14 @@ def _steps(a: Operand, b: Operand, layout: WgmmaFragment) -> Iterator[tuple[int,
                 yield k, row, column, columns
 
 
-def _text(a: Operand, b: Operand, layout: WgmmaFragment, fresh: bool) -> str:
-    """The PTX. Operands: accumulators, tied inputs unless ``fresh``, then the starts of a and b."""
-    first_input = layout.values if fresh else 2 * layout.values
-    starts = {"a": f"${first_input}", "b": f"${first_input + 1}"}
+def _text(
+    a: Operand, b: Operand, layout: WgmmaFragment, starts: tuple[str, str], scale: str
+) -> str:
+    """The PTX. The accumulators are ``$0`` ...
+
+    ``starts`` are the operands with the lower words of the descriptors; ``scale`` is a predicate
+    or number: whether the first instruction adds to the accumulators or overwrites them.
+    """
     described: dict[tuple[str, int], str] = {}
     setup: list[str] = []
 
@@ -193,7 +208,7 @@ def _text(a: Operand, b: Operand, layout: WgmmaFragment, fresh: bool) -> str:
         if (name, offset) not in described:
             register = f"{name}{len(described)}"
             described[name, offset] = register
-            low_word = starts[name]
+            low_word = starts["ab".index(name)]
             if offset:
                 setup.append(f"add.u32 t, {low_word}, {offset};")
                 low_word = "t"
@@ -207,11 +222,10 @@ def _text(a: Operand, b: Operand, layout: WgmmaFragment, fresh: bool) -> str:
     for k, row, column, columns in _steps(a, b, layout):
         first = (row // MMA_ROWS * layout.columns + column) // 2
         values = ", ".join(f"${first + n}" for n in range(columns // 2))
-        scale = 0 if fresh and k == 0 else 1  # the first step of a fresh tile does not add
         lines.append(
             f"wgmma.mma_async.sync.aligned.m64n{columns}k{K_BYTES // itemsize}.f32.{dtype}.{dtype}"
             f" {{{values}}}, {descriptor('a', a, row, k)}, {descriptor('b', b, column, k)},"
-            f" {scale}, 1, 1{majors};"
+            f" {scale if k == 0 else 1}, 1, 1{majors};"
         )
     registers = ", ".join(described.values())
     body = [*setup, "wgmma.fence.sync.aligned;", *lines, "wgmma.commit_group.sync.aligned;"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.errors import Deadlock, Loc
@@ -15,9 +17,10 @@ Arrival = protocol.MbarrierArrive | protocol.MbarrierArriveExpectTx
 def deadlock(kernel: Kernel, block: tuple[int, int, int], tasks: list[Task]) -> Deadlock:
     """The error for a block none of whose parts can go on."""
     waiting = [task for task in tasks if not task.ended]
-    notes: list[Note] = []
-    for task in waiting:
-        notes += _describe(kernel, task, tasks)
+    reports = [_describe(kernel, task, tasks) for task in waiting]
+    # The part that waits for what can never come first; the others often wait for that one.
+    reports.sort(key=lambda report: not report.final)
+    notes = [note for report in reports for note in report.notes]
     notes += [(f"{task.part.label} has ended", None) for task in tasks if task.ended]
     (first, loc), *rest = notes
     return Deadlock(
@@ -29,19 +32,41 @@ def deadlock(kernel: Kernel, block: tuple[int, int, int], tasks: list[Task]) -> 
     )
 
 
-def _describe(kernel: Kernel, task: Task, tasks: list[Task]) -> list[Note]:
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What one part waits for; ``final`` when no other part that still runs could bring it."""
+
+    notes: list[Note]
+    final: bool
+
+
+def _describe(kernel: Kernel, task: Task, tasks: list[Task]) -> _Report:
     wait = task.waits_for
     if isinstance(wait, RendezvousWait):
         here, parts = wait.rendezvous.waiting, wait.rendezvous.parts
         text = f"{task.part.label} waits for the other parts: {here} of {parts} have come"
-        return [(text, wait.loc)]
+        ended = any(other.ended for other in tasks if other.part.role == task.part.role)
+        return _Report([(text, wait.loc)], final=ended)
     assert isinstance(wait, BarrierWait)
     barrier = wait.barrier
     text = (
-        f"{task.part.label} waits for {barrier.name}, phase {barrier.phase} (parity"
-        f" {wait.parity}): {_missing(barrier)}"
+        f"{task.part.label} waits until stage {barrier.stage} of pipeline {barrier.ring!r} is"
+        f" {barrier.which}: {_missing(barrier)} (phase {barrier.phase}, parity {wait.parity})"
     )
-    return [(text, wait.loc), *_absent(kernel, barrier, tasks)]
+    notes: list[Note] = [(text, wait.loc)]
+    absent = _absent(kernel, barrier, tasks)
+    for role, (late, where) in absent.items():
+        notes.append((f"expected to arrive here: {_who(role, late)}", where))
+    if barrier.pending == 0:
+        notes += [
+            (f"the bytes for pipeline {barrier.ring!r} come from this load", op.loc)
+            for op in _loads(kernel, barrier.ring, barrier.which)
+        ]
+    elif not absent:
+        came = ", ".join(part.label for part in barrier.arrived)
+        only = f"only {came} arrives" if came else "no role arrives"
+        notes.append((f"{only} on {barrier.ring}.{barrier.which}", None))
+    return _Report(notes, final=all(one.ended for late, _ in absent.values() for one in late))
 
 
 def _missing(barrier: Mbarrier) -> str:
@@ -55,31 +80,36 @@ def _missing(barrier: Mbarrier) -> str:
     return ", ".join(parts)
 
 
-def _absent(kernel: Kernel, barrier: Mbarrier, tasks: list[Task]) -> list[Note]:
-    """One note for each role that could have arrived: which of its parts have not, and where."""
-    notes: list[Note] = []
+def _absent(
+    kernel: Kernel, barrier: Mbarrier, tasks: list[Task]
+) -> dict[str, tuple[list[Task], Loc]]:
+    """The parts that could arrive and have not, by role, and where they would."""
+    found: dict[str, tuple[list[Task], Loc]] = {}
+    if barrier.pending == 0:
+        return found
     for role, arrivals in _arrivals(kernel, barrier.ring, barrier.which).items():
-        absent = [
+        late = [
             task
             for task in tasks
             if task.part.role == role
             and task.part not in barrier.arrived
             and any(_performs(task, op) for op in arrivals)
         ]
-        if not absent:
-            continue
-        states = {"has ended" if task.ended else "waits itself" for task in absent}
-        who = " and ".join(task.part.label for task in absent)
-        state = states.pop() if len(states) == 1 else "has ended or waits itself"
-        notes.append((f"expected to arrive here: {who}, which {state}", arrivals[0].loc))
-    if barrier.pending == 0:
-        notes += [
-            (f"bytes for {barrier.ring}.{barrier.which} come from this load", op.loc)
-            for op in _loads(kernel, barrier.ring, barrier.which)
-        ]
-    elif not notes and barrier.count:
-        notes.append((f"no role arrives on {barrier.ring}.{barrier.which}", None))
-    return notes
+        if late:
+            found[role] = late, arrivals[0].loc
+    return found
+
+
+def _who(role: str, late: list[Task]) -> str:
+    if len(late) == 1:
+        return f"{late[0].part.label}, which {'has ended' if late[0].ended else 'waits itself'}"
+    one = late[0].part
+    if len({task.ended for task in late}) == 1:
+        numbers = " and ".join(str(task.part.index) for task in late)
+        state = "have ended" if late[0].ended else "wait themselves"
+        return f"role {role!r} parts {numbers} of {one.parts}, which {state}"
+    states = (f"{t.part.index} ({'has ended' if t.ended else 'waits itself'})" for t in late)
+    return f"role {role!r} parts {' and '.join(states)} of {one.parts}"
 
 
 def _performs(task: Task, op: Arrival) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,26 +43,45 @@ def compile_template(template: str) -> tuple[Callable[[Sequence[Any]], str], int
 
 
 def _conversion(found: re.Match[str]) -> Callable[[Any], str]:
-    kind = found["kind"]
-    precision = "" if found["precision"] is None else f".{found['precision'] or 0}"
-    flags = found["flags"]
-    if kind in "diuoxX" and precision:
-        flags = flags.replace("0", "")  # as in C: a precision says how many digits
-    head = f"%{flags}{found['width']}{precision}"
-    if kind in "fFeEgG":
-        return lambda value: f"{head}{kind}" % float(value)
-    if kind == "c":
-        return lambda value: f"{head}c" % chr(int(value) & 0xFF)
-    modulus = 1 << _BITS[found["length"]]
+    """The function from a value to its text, for one conversion."""
+    kind, flags = found["kind"], found["flags"]
+    width = int(found["width"] or 0)
+    precision = None if found["precision"] is None else int(found["precision"] or 0)
+
+    def padded(sign: str, body: str, *, zeros: bool) -> str:
+        if "-" in flags:
+            return (sign + body).ljust(width)
+        if "0" in flags and zeros:
+            return sign + body.rjust(width - len(sign), "0")
+        return (sign + body).rjust(width)
+
+    def signed(negative: bool) -> str:
+        return "-" if negative else "+" if "+" in flags else " " if " " in flags else ""
+
+    def floating(value: Any) -> str:
+        number = float(value)
+        alternate = "#" if "#" in flags else ""
+        body = f"%{alternate}.{6 if precision is None else precision}{kind}" % abs(number)
+        sign = signed(math.copysign(1.0, number) < 0)
+        return padded(sign, body, zeros=math.isfinite(number))
 
     def integer(value: Any) -> str:
+        modulus = 1 << _BITS[found["length"]]
         number = int(value) % modulus
-        if kind in "di" and number >= modulus // 2:
-            number -= modulus
-        if kind == "o" and "#" in flags:  # Python would write 0o17
-            return f"%{flags.replace('#', '')}{found['width']}s" % f"0{number:o}"
-        if kind in "xX" and "#" in flags and number == 0:
-            return f"%{flags.replace('#', '')}{found['width']}{precision}{kind}" % number
-        return f"{head}{'d' if kind in 'diu' else kind}" % number
+        sign = ""
+        if kind in "di":
+            if number >= modulus // 2:
+                number -= modulus
+            sign = signed(number < 0)
+        body = format(abs(number), "d" if kind in "diu" else kind)
+        if precision is not None:
+            body = "" if number == 0 and precision == 0 else body.rjust(precision, "0")
+        if "#" in flags and kind == "o" and not body.startswith("0"):
+            body = "0" + body
+        if "#" in flags and kind in "xX" and number:
+            sign = f"0{kind}"
+        return padded(sign, body, zeros=precision is None)
 
-    return integer
+    if kind == "c":
+        return lambda value: padded("", chr(int(value) & 0xFF), zeros=False)
+    return floating if kind in "fFeEgG" else integer

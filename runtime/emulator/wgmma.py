@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiledsl.codegen.ir.layouts import WgmmaFragment
+from tiledsl.codegen.ir.layouts import MMA_ROWS, WgmmaFragment
 from tiledsl.codegen.ir.ops import protocol
 from tiledsl.codegen.ir.types import Tile
 from tiledsl.errors import InternalError, Loc
@@ -16,6 +16,27 @@ from tiledsl.runtime.emulator.compile import Compiler, Signal, Step, step
 from tiledsl.runtime.emulator.machine import Part
 from tiledsl.runtime.emulator.memory import SharedArray
 from tiledsl.runtime.emulator.values import Array, to_float32
+
+
+# Up to this many multiplications OpenBLAS stays in one thread. More threads gain nothing on tiles,
+# and lose a factor of hundreds when other processes want the cores, because they spin.
+_ONE_THREAD = 1 << 18
+
+
+def multiply_add(
+    a: NDArray[np.float32], b: NDArray[np.float32], acc: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """``acc + a @ b``, in blocks of the 64 rows of one wgmma instruction."""
+    (rows, depth), columns = a.shape, b.shape[1]
+    width = max(8, _ONE_THREAD // (MMA_ROWS * depth))
+    out = np.empty((rows, columns), np.float32)
+    for row in range(0, rows, MMA_ROWS):
+        left = a[row : row + MMA_ROWS]
+        for column in range(0, columns, width):
+            block = slice(row, row + MMA_ROWS), slice(column, column + width)
+            np.matmul(left, b[:, column : column + width], out=out[block])
+    out += acc
+    return out
 
 
 @dataclass(eq=False, slots=True)
@@ -54,7 +75,7 @@ class Group:
         if self.value is None:
             acc = self.acc.value if isinstance(self.acc, Group) else self.acc
             assert acc is not None
-            self.value = acc + np.matmul(to_float32(self.a), to_float32(self.b))
+            self.value = multiply_add(to_float32(self.a), to_float32(self.b), acc)
             # Let go of the chain, which would grow with the trip count.
             self.acc = self.value
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tests.codegen.ir_samples import Sketch
 from tiledsl.codegen.ir import dtypes
@@ -29,7 +29,7 @@ def accepted(dtype: DType) -> tuple[list[str], list[str], list[str]]:
     return binary, unary, compare
 
 
-def scalar_kernel(dtype: DType) -> Kernel:
+def scalar_kernel(dtype: DType, cast_to: Sequence[DType] = ALL_DTYPES) -> Kernel:
     """Block i computes everything from x[i], y[i].
 
     Row k of ``numbers`` holds the k-th of the binary, then the unary results, then
@@ -38,13 +38,12 @@ def scalar_kernel(dtype: DType) -> Kernel:
     s = Sketch(f"scalars_{dtype.name}")
     x, y = s.tensor("x", dtype, 1), s.tensor("y", dtype, 1)
     numbers, truths = s.tensor("numbers", dtype, 2), s.tensor("truths", dtypes.bool_, 2)
-    casts = {d: s.tensor(f"as_{d.name}", d, 1) for d in ALL_DTYPES}
+    casts = {d: s.tensor(f"as_{d.name}", d, 1) for d in cast_to}
     i = s.value(tile.BlockId(0), "i")
     a, b = s.value(tile.TensorLoad(x, (i,))), s.value(tile.TensorLoad(y, (i,)))
-    results = _results(s, dtype, a, b)
-    for row, value in enumerate(v for v in results if v.type == a.type):
+    for row, value in enumerate(_results(s, dtype, a, b)):
         s.add(tile.TensorStore(value, numbers, (s.const(row), i)))
-    for row, value in enumerate(v for v in _comparisons(s, dtype, a, b)):
+    for row, value in enumerate(_comparisons(s, dtype, a, b)):
         s.add(tile.TensorStore(value, truths, (s.const(row), i)))
     for to, out in casts.items():
         s.add(tile.TensorStore(s.value(arith.Cast(a, to)), out, (i,)))

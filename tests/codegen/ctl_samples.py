@@ -7,6 +7,7 @@ element at a time through ``emit``; the Python function returns the list of thes
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tests.codegen.ir_samples import I32, Sketch
@@ -16,6 +17,17 @@ from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import arith, control, protocol, tile
 
 Arguments = tuple[int, int, int]
+
+END = -77777  # written behind the last element
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A kernel, what it means in Python, and arguments to try."""
+
+    kernel: Kernel
+    python: Callable[[int, int, int], list[int]]
+    arguments: list[Arguments]
 
 
 class Program(Sketch):
@@ -38,8 +50,7 @@ class Program(Sketch):
         return self.value(protocol.LocalNew(init, "v"))
 
     def done(self) -> Kernel:
-        # The first element past the end says how many there are.
-        self.emit(self.const(-77777))
+        self.emit(self.const(END))
         # Variables belong to the protocol level, the rest to the tile level.
         return self.kernel(warps=1, level=Level.MIXED)
 
@@ -196,7 +207,7 @@ def _range_python(step: int | None) -> Callable[[int, int, int], list[int]]:
 BIG = 2**31 - 1
 
 
-def samples() -> dict[str, tuple[Kernel, dict[str, Any]]]:
+def samples() -> dict[str, Sample]:
     """Kernels by name, with their Python function and the arguments to try."""
     ranges = [
         (0, 5, 2), (5, 0, 2), (0, 0, 1), (5, -6, -3), (-6, 5, -3), (3, 40, 7), (10, 3, -1),
@@ -205,10 +216,10 @@ def samples() -> dict[str, tuple[Kernel, dict[str, Any]]]:
     ]  # fmt: skip
     unsigned = [(0, 5, 2), (5, 0, 2), (BIG - 5, BIG, 3), (0, BIG, BIG), (4, 9, 0), (3, 4, BIG)]
     small = [(0, 0, 0), (1, 5, 9), (4, 12, 30), (7, 20, 1000), (9, 3, -5), (12, 30, 17)]
-    found: dict[str, tuple[Kernel, dict[str, Any]]] = {}
+    found: dict[str, Sample] = {}
 
     def add(kernel: Kernel, python: Any, arguments: list[Arguments]) -> None:
-        found[kernel.name] = kernel, {"python": python, "arguments": arguments}
+        found[kernel.name] = Sample(kernel, python, arguments)
 
     for step in (None, 1, -1, 2, -3, BIG, -BIG, 0):
         add(_range_kernel(I32, step), _range_python(step), ranges)

@@ -41,7 +41,9 @@ class Sketch(Builder):
         return super().add(op, name)
 
     def kernel(self, **fields: object) -> Kernel:
-        return Kernel(self.name, self.params, self.block, loc=Loc("/home/user/sketch.py", 1), **fields)  # type: ignore[arg-type]
+        return Kernel(
+            self.name, self.params, self.block, loc=Loc("/home/user/sketch.py", 1), **fields
+        )  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------ values
 

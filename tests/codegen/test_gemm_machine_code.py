@@ -32,8 +32,7 @@ def test_a_producer_stage_waits_announces_and_loads() -> None:
         return next(n for n, text in enumerate(lines, 1) if n > first and code in text)
 
     acquire, load_a, load_b = (
-        line_of(code)
-        for code in ("with producer.acquire()", "td.tma_load(a", "td.tma_load(b")
+        line_of(code) for code in ("with producer.acquire()", "td.tma_load(a", "td.tma_load(b")
     )
     filecheck(
         text,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_FENCE = re.compile(r"^```(?P<info>.*)\n(?P<body>.*?)^```$", re.M | re.S)
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 
 
 @dataclass(slots=True)

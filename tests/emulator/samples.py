@@ -27,7 +27,7 @@ _OpT = TypeVar("_OpT", bound=Op)
 Array = np.ndarray[Any, Any]
 
 FILE = "/home/user/copy.py"
-SOURCE = '''\
+SOURCE = """\
 @td.kernel(grid=1)
 def copy(x: td.Tensor, y: td.Tensor, loads: td.int32, stores: td.int32):
     pipeline = td.InputTilePipeline(payload, num_group_stages=2)
@@ -39,7 +39,7 @@ def copy(x: td.Tensor, y: td.Tensor, loads: td.int32, stores: td.int32):
         for i in range(stores):
             with consumer.acquire() as stage:
                 td.tma_store(stage.tile(), y, (8 * i, 0))
-'''
+"""
 
 
 def loc(text: str, *, source: str = SOURCE, file: str = FILE, function: str = "copy") -> Loc:
@@ -64,9 +64,7 @@ class Program(Sketch):
         return op.at(self.where) if self.where is not None else op
 
 
-def copy(
-    stages: int = 2, columns: int = 64, dtype: dtypes.DType = dtypes.float32
-) -> Kernel:
+def copy(stages: int = 2, columns: int = 64, dtype: dtypes.DType = dtypes.float32) -> Kernel:
     """y[8 i : 8 i + 8] = x[8 i : 8 i + 8] for i in range, through a ring, by two roles.
 
     ``loads`` and ``stores`` are the trip counts of the two roles, scalars of the kernel.

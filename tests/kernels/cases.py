@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from math import prod
 from typing import Any
-
-import numpy as np
 
 from tests.kernels import control_flow, gemm
 from tests.kernels.oracle import (
@@ -253,11 +252,14 @@ def every_shape(arrays: Arrays, dtype: str, chosen: Config) -> tuple[int, list[s
     return count, wrong
 
 
-def emulated_shapes(most: float) -> list[tuple[int, int, int]]:
-    """The shapes whose padded work is at most ``most`` multiplications."""
-    padded = lambda x, tile: -(-x // tile) * tile  # noqa: E731
-    return [
-        (m, n, k)
-        for m, n, k in SHAPES
-        if np.prod([float(padded(m, 64)), padded(n, 64), padded(k, 64)]) <= most
-    ]
+def affordable(shape: tuple[int, int, int], turn: int, most_steps: int) -> Config:
+    """The configuration whose turn it is, or the next that takes few enough steps of the mma loop.
+
+    A step takes the emulator some tenths of a millisecond whatever the size of its tiles.
+    """
+    for number in range(len(CONFIGS)):
+        chosen = CONFIGS[(turn + number) % len(CONFIGS)]
+        extents = (chosen["BM"], chosen["BN"], chosen["BK"])
+        if prod(-(-x // tile) for x, tile in zip(shape, extents, strict=True)) <= most_steps:
+            return chosen
+    raise AssertionError(f"no configuration takes {shape} in {most_steps} steps")

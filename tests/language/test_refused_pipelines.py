@@ -94,6 +94,15 @@ def tile_beyond_the_group():
     stage.payload().get_a_tile(stage.stage(), 1)
 
 
+@refused()
+def tile_of_a_handle():
+    """TypeMismatch: get_tile: stage: expected an integer, got a producer stage
+    at: stage.payload().get_tile(stage, 0)
+    hint: write stage.stage()"""
+    stage, _, _ = operands((64, 64), (64, 64))
+    stage.payload().get_tile(stage, 0)
+
+
 # --------------------------------------------------------------------------------- pipeline
 
 
@@ -147,6 +156,26 @@ def pipeline_in_a_role():
         td.InputTilePipeline(payload, 4)
 
 
+@refused()
+def acquire_without_a_side():
+    """TypeMismatch: a tile pipeline has no attribute 'acquire'
+    at: pipeline.acquire
+    hint: it has: consumer, k_group_size, num_group_stages, producer"""
+    payload = td.StandardTilePayload(td.int8, td.int8, (64, 64), (64, 64), num_pipeline_stages=4)
+    pipeline = td.InputTilePipeline(payload, 4)
+    pipeline.acquire()
+
+
+@refused()
+def bytes_of_a_consumer():
+    """TypeMismatch: a consumer stage has no attribute 'expect_bytes'
+    at: stage.expect_bytes
+    hint: it has: barrier, mbar, payload, release, stage"""
+    payload = td.StandardTilePayload(td.int8, td.int8, (64, 64), (64, 64), num_pipeline_stages=4)
+    stage = td.InputTilePipeline(payload, 4).consumer().acquire()
+    stage.expect_bytes(4096)
+
+
 @refused(n=INT)
 def bytes_of_run_time(n):
     """TypeMismatch: expect_bytes: nbytes: expected an int known at compile time, got a run-time
@@ -190,12 +219,34 @@ def role_of_no_name():
 def role_twice():
     """InvalidValue: td.role: expected a name of its own for each role, got 'load' twice
     at: td.role("load", warps=4)
-    note: the first role of this name at: with td.role("load", warps=1):
+    note: the first role of this name at: td.role("load", warps=1)
     hint: give one of the two another name"""
     with td.role("load", warps=1):
         pass
     with td.role("load", warps=4):
         pass
+
+
+@refused()
+def role_in_a_role():
+    """SyntaxNotSupported: a role inside of role 'load'
+    at: td.role("mma", warps=4)
+    note: the outer role begins here at: td.role("load", warps=1)
+    hint: write the roles one behind the other"""
+    with td.role("load", warps=1):
+        with td.role("mma", warps=4):
+            pass
+
+
+@refused(n=INT)
+def role_in_a_loop(n):
+    """SyntaxNotSupported: a role must stand at the top of the kernel, in no run-time loop, branch
+    or function
+    at: td.role("load", warps=1)
+    hint: write the loop or the condition inside of the role"""
+    for _ in range(n):
+        with td.role("load", warps=1):
+            pass
 
 
 # ------------------------------------------------------------------------------------- tma

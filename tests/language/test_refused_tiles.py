@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,6 +14,12 @@ from tiledsl.frontend.build import TensorSpec
 
 cases: list[Any] = []
 refused = Refused(cases)
+
+
+@dataclass
+class Point:
+    x: Any
+
 
 BF16 = TensorSpec(td.bfloat16, 2)
 INT = td.int32
@@ -91,6 +98,28 @@ def integers_divided():
     at: td.full((64, 64), 1) / 2
     hint: write // for integers, or convert the tile first: tile.to(td.float32)"""
     td.full((64, 64), 1) / 2
+
+
+@refused()
+def integers_times_a_float():
+    """TypeMismatch: `*` of a tile and a number: 1.5 does not convert to the tile's int32 by itself
+    at: td.full((64, 64), 1) * 1.5
+    hint: convert the tile first: tile.to(td.float32)"""
+    td.full((64, 64), 1) * 1.5
+
+
+@refused()
+def integers_divided_by_zero():
+    """InvalidValue: `%` of a tile: division by zero
+    at: td.full((64, 64), 1) % 0"""
+    td.full((64, 64), 1) % 0
+
+
+@refused()
+def integers_shifted_too_far():
+    """InvalidValue: `<<` of a tile of int16: expected a count from 0 to 15, got 16
+    at: td.full((64, 64), 1, td.int16) << 16"""
+    td.full((64, 64), 1, td.int16) << 16
 
 
 @refused()
@@ -182,6 +211,14 @@ def scheduler_of_negative_tiles():
 
 
 @refused()
+def unknown_attribute_of_a_scheduler():
+    """TypeMismatch: a tile scheduler has no attribute 'tiles'
+    at: td.TileScheduler(1, 1).tiles
+    hint: it has: num_tiles"""
+    td.TileScheduler(1, 1).tiles
+
+
+@refused()
 def fourth_axis():
     """InvalidValue: td.block_id: axis: expected a number from 0 to 2, got 3
     at: td.block_id(3)"""
@@ -250,6 +287,13 @@ def print_of_a_scheduler():
     """TypeMismatch: td.print: a tile scheduler has no text to print
     at: td.print(td.TileScheduler(1, 1))"""
     td.print(td.TileScheduler(1, 1))
+
+
+@refused(n=INT)
+def print_of_an_object(n):
+    """TypeMismatch: td.print: a Point object has no text to print
+    at: td.print(Point(n))"""
+    td.print(Point(n))
 
 
 @refused(n=INT)

@@ -203,6 +203,7 @@ def say(n: td.int32, big: td.uint64, x: td.float32, truth: td.bool_, *, title: t
     td.print(title, "100%", n, big, -n, None, (n, "text", [1.5]))
     td.print(f"{n:6d}|{n:<6}|{n:+d}|{n:08d}|{big:x}|{x:10.3f}|{x:.2e}|{n:.1f}", end="!\n")
     td.print(n, n, sep="")
+    td.print({"n": n, 2: (x > x,)})
     td.print("a", "b", sep=None, end=None)
     td.print(f"{title!r:>12} {truth}")
 
@@ -216,6 +217,7 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
         f"title 100% {n} {big} {-n} None ({n}, 'text', [1.5])\n"
         f"{n:6d}|{n:<6}|{n:+d}|{n:08d}|{big:x}|{x:10.3f}|{x:.2e}|{n:.1f}!\n"
         f"{n}{n}\n"
+        f"{{'n': {n}, 2: (0,)}}\n"
         "a b\n"
         f"{'title'!r:>12} 1\n"
     )

@@ -92,11 +92,11 @@ def test_a_wrong_result_is_reported(
 
 
 def normalised(ptx: str, name: str) -> list[str]:
-    """PTX lines without what names the source: the kernel, files, lines, comments."""
+    """PTX lines without what names the source: the kernel, files, lines, labels of scopes."""
     lines = []
     for line in ptx.replace(name, "KERNEL").splitlines():
         line = re.sub(r"//.*", "", line).rstrip()
-        if line.strip() and not re.match(r"\s*\.(loc|file)\b", line):
+        if line.strip() and not re.match(r"\s*\.(loc|file)\b|\$L__tmp", line):
             lines.append(line)
     return lines
 

@@ -90,7 +90,7 @@ class RecordKey(Key):
     items: tuple[Key, ...]
 
     def build(self, leaves: Iterator[Any]) -> Any:
-        made = object.__new__(self.type)
+        made: Any = object.__new__(self.type)
         for name, item in zip(self.names, self.items, strict=True):
             object.__setattr__(made, name, item.build(leaves))
         return made
@@ -100,23 +100,23 @@ class RecordKey(Key):
 class TracedKey(Key):
     """An object of the language, such as a pipeline's stage."""
 
-    object: TracedObject
+    traced: TracedObject
     inner: Any
     count: int
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, TracedKey)
-            and type(self.object) is type(other.object)
+            and type(self.traced) is type(other.traced)
             and self.count == other.count
             and same_constant(self.inner, other.inner)
         )
 
     def __hash__(self) -> int:
-        return hash(type(self.object))
+        return hash(type(self.traced))
 
     def build(self, leaves: Iterator[Any]) -> Any:
-        return self.object.unflatten([next(leaves) for _ in range(self.count)])
+        return self.traced.unflatten([next(leaves) for _ in range(self.count)])
 
 
 LEAF = LeafKey()

@@ -122,6 +122,11 @@ def meet(
     given = [way.result for way in ways] if results else None
     merge = Merge(frame, states, slots, _one_sided(cx.loc, states), given)
     states[0].restore(frame)
+    if live is not None:
+        # What nobody reads any more has no value: that of one way would not be visible.
+        for slot in changed_slots(states, None, 0):
+            if slot.depth == 0 and slot.name not in live:
+                frame.vars.pop(slot.name, None)
     if select and _selectable(ways, merge):
         for way in ways:
             cx.splice(way.block)

@@ -57,13 +57,13 @@ class Context:
         self.frames: list[Frame] = []  # functions being traced, the kernel first
         self.heap: list[Any] = []  # lists, dicts and objects that the kernel made, oldest first
         self._heap_ids: set[int] = set()
+        self.branches: list[Loc] = []  # run-time conditions that the current code stands under
         self.weak: set[Value] = set()  # integers and floats whose dtype a first trace looks for
         self._home: dict[Value, Block] = {}  # the block whose operations may use a value
         self._open: list[Block] = [body]
         self._checked = True
         self.home_of_exit: dict[Op, Block] = {}
         self._constants: dict[Block, dict[tuple[str, DType], Value]] = {}
-        self._names: dict[str, int] = {}
 
     # --------------------------------------------------------------------- building IR
 
@@ -182,11 +182,6 @@ class Context:
         made = self.emit(Constant(value, dtype))
         self._constants.setdefault(self.builder.block, {})[key] = made
         return made
-
-    def unique_name(self, base: str) -> str:
-        """``base``, or ``base_2``, ``base_3`` ... when it is taken: for rings and buffers."""
-        number = self._names[base] = self._names.get(base, 0) + 1
-        return base if number == 1 else f"{base}_{number}"
 
     # ------------------------------------------------------------ objects the kernel made
 

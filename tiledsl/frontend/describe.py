@@ -35,7 +35,7 @@ def short_repr(x: object) -> str:
 
 
 def describe(x: object) -> str:
-    """"a run-time int32", "a float32 tile of shape (128, 256)", "the compile-time int 5"."""
+    """ "a run-time int32", "a float32 tile of shape (128, 256)", "the compile-time int 5"."""
     if isinstance(x, Value):
         return _describe_value(x)
     if isinstance(x, TracedObject):

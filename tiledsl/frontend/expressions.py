@@ -14,6 +14,7 @@ from tiledsl.frontend.arithmetic import dtype_of
 from tiledsl.frontend.attributes import get_attribute
 from tiledsl.frontend.branches import Outcome, choose, meet, speculatable, trace_way
 from tiledsl.frontend.function import NestedFunction
+from tiledsl.frontend.merging import changed_slots
 from tiledsl.frontend.objects import FormatPart, FormatString
 from tiledsl.frontend.scope import Frame, State
 
@@ -173,9 +174,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
     return _comparisons(frame, evaluate(frame, node.left), node.ops, node.comparators)
 
 
-def _comparisons(
-    frame: Frame, lhs: Any, ops: list[ast.cmpop], comparators: list[ast.expr]
-) -> Any:
+def _comparisons(frame: Frame, lhs: Any, ops: list[ast.cmpop], comparators: list[ast.expr]) -> Any:
     """``a < b < c``: each operand is evaluated once, and later ones only if needed."""
     rhs = evaluate(frame, comparators[0])
     first = _one_comparison(frame, ops[0], lhs, rhs)
@@ -221,7 +220,8 @@ def short_circuit(frame: Frame, is_and: bool, first: Any, rest: Callable[[], Any
     both_bool = dtype_of(first) == dtypes.bool_ and (
         isinstance(way.result, bool) or dtype_of(way.result) == dtypes.bool_
     )
-    if both_bool and speculatable(way.block):
+    quiet = not changed_slots([start, way.state], None, len(start.heap))
+    if both_bool and quiet and speculatable(way.block):
         cx.splice(way.block)
         if isinstance(way.result, bool):
             # `x and True` is x, `x and False` is False, likewise for `or`.
@@ -307,8 +307,9 @@ def _format(frame: Frame, node: ast.FormattedValue) -> list[str | FormatPart]:
         if spec or conversion:
             raise cx.type_error("a format specification for an f-string with run-time parts")
         return list(value.parts)
-    convert = {"": lambda x: x, "s": str, "r": repr, "a": ascii}[conversion]
+    conversions: dict[str, Callable[[Any], Any]] = {"s": str, "r": repr, "a": ascii}
     try:
-        return [format(convert(value), spec)]
+        text = conversions[conversion](value) if conversion else value
+        return [format(text, spec)]
     except (TypeError, ValueError) as error:
         raise cx.type_error(f"cannot format {cx.describe(value)}: {error}") from None

@@ -175,6 +175,8 @@ class Merge:
 
     def _value(self, part: _Part, results: Sequence[Value]) -> Any:
         if part.poison is not None:
+            if part.slot is not None and part.slot.object >= 0:
+                self.frame.usable(part.poison)  # there is no poison for a part of an object
             return part.poison
         assert part.key is not None
         if isinstance(part.key, _Same):
@@ -249,9 +251,7 @@ def conflict(
     """For values that two paths leave and that have no common type."""
     one, other = (cx.describe(values[i]) for i in pair)
     notes = tuple(
-        (f"{cx.describe(values[i])} from here", wheres[i])
-        for i in pair
-        if wheres[i] is not None
+        (f"{cx.describe(values[i])} from here", wheres[i]) for i in pair if wheres[i] is not None
     )
     return Poison(
         TypeMismatch,

@@ -69,10 +69,12 @@ class TracedObject:
     """
 
     kind: ClassVar[str] = "object"  # what error messages call it
+    properties: ClassVar[tuple[str, ...]] = ()  # names that ``attribute`` knows
 
     def attribute(self, cx: Context, name: str) -> Any:
         """``object.name`` where the name is no traced method; raise through ``cx.error``."""
         names = [n for n in dir(self) if getattr(getattr(self, n), "__tiledsl_traced__", False)]
+        names = sorted([*names, *self.properties])
         raise cx.type_error(
             f"a {self.kind} has no attribute {name!r}",
             hint=f"it has: {', '.join(names)}" if names else None,

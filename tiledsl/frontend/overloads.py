@@ -66,7 +66,7 @@ def binary(cx: Context, kind: str, symbol: str, lhs: Any, *rest: Any) -> Any:
     raise cx.type_error(f"`{symbol}` does not exist for {described}")
 
 
-def truth(cx: Context, x: Any) -> Any:
+def truth(cx: Context, x: Any) -> bool | Value:
     """``bool(x)`` through ``__bool__`` or ``__len__``; any other object is true."""
     for name in ("__bool__", "__len__"):
         found = method(x, name)

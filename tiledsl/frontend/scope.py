@@ -81,8 +81,7 @@ class Frame:
         self.withs: list[TracedObject] = []
         self.loops: list[LoopState] = []
         self.returns: list[Exit] = []
-        self.result: Any = None
-        self.calls = 0  # depth of inlining
+        self.branches = len(cx.branches)
 
     @property
     def owner(self) -> Frame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +68,16 @@ class FunctionSource:
         return statements[1:] if ast.get_docstring(self.node, clean=False) else statements
 
     @cached_property
+    def returns_early(self) -> bool:
+        """Whether a ``return`` stands inside of another statement."""
+        return any(
+            isinstance(inner, ast.Return)
+            for statement in self.statements
+            if not isinstance(statement, ast.Return)
+            for inner in _walk_function(statement)
+        )
+
+    @cached_property
     def liveness(self) -> Liveness:
         return Liveness(self.statements)
 
@@ -84,8 +94,19 @@ class FunctionSource:
         return found
 
 
+def _walk_function(node: ast.AST) -> Iterator[ast.AST]:
+    """``node`` and what is in it, without the functions nested in it."""
+    yield node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        for child in ast.iter_child_nodes(node):
+            yield from _walk_function(child)
+
+
 def _collect_bindings(node: ast.AST, found: dict[str, ast.AST]) -> None:
-    """Names bound in ``node``, not in functions nested in it; a walrus in a comprehension counts."""
+    """Names bound in ``node``, not in functions nested in it.
+
+    A walrus in a comprehension binds in the function.
+    """
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         found.setdefault(node.name, node)
         return

@@ -12,7 +12,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 def cdiv(a: int, b: int) -> int:
-    """``a / b`` rounded up: how many pieces of size ``b`` cover ``a``.
+    """``a / b`` rounded up: how many pieces of size ``b`` cover ``a``. Computed as ``-(-a // b)``.
 
     Args:
         a, b: integers, known at compile time or at run time, in any mix; ``b`` is not zero.

@@ -91,14 +91,14 @@ def static_text(cx: Context, value: object, what: str) -> str:
     return value
 
 
-def integer(cx: Context, value: object, what: str) -> Value | int:
+def integer(cx: Context, value: object, what: str, hint: str | None = None) -> Value | int:
     """An integer: a compile-time int, or an integer scalar as an int32 value."""
     number = index_of(value)
     if number is not None:
         return number
     if isinstance(value, Value) and is_integer_value(value):
         return cx.int32(value)
-    raise cx.type_error(f"{what}: expected an integer, got {cx.describe(value)}")
+    raise cx.type_error(f"{what}: expected an integer, got {cx.describe(value)}", hint=hint)
 
 
 def tensor(cx: Context, value: object, what: str) -> Value:

@@ -10,6 +10,7 @@ from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.ops import tile
 from tiledsl.codegen.ir.types import Scalar
+from tiledsl.frontend.aggregates import contains_value
 from tiledsl.frontend.intrinsics.arguments import static_text
 from tiledsl.frontend.intrinsics.scalars import convert
 from tiledsl.frontend.objects import FormatPart, FormatString, TracedObject
@@ -69,7 +70,9 @@ class _Line:
             self.sequence(value, "(", ",)" if len(value) == 1 else ")")
         elif isinstance(value, list):
             self.sequence(tuple(value), "[", "]")
-        elif isinstance(value, TracedObject):
+        elif isinstance(value, dict) and type(value) is dict:
+            self.mapping(value)
+        elif isinstance(value, TracedObject) or contains_value(value):
             raise self.cx.type_error(f"td.print: {self.cx.describe(value)} has no text to print")
         else:
             self.text(repr(value) if inside else str(value))
@@ -81,6 +84,13 @@ class _Line:
                 self.text(", ")
             self.value(value, inside=True)
         self.text(end)
+
+    def mapping(self, items: dict[object, object]) -> None:
+        self.text("{")
+        for number, (key, value) in enumerate(items.items()):
+            self.text((", " if number else "") + f"{key!r}: ")
+            self.value(value, inside=True)
+        self.text("}")
 
     def format_string(self, string: FormatString) -> None:
         for part in string.parts:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @implements(language.block_id)
 def block_id(cx: Context, axis: object = 0) -> Value:
     number = static_int(cx, axis, "td.block_id: axis", least=0, most=2)
-    return cx.emit(tile.BlockId(number), "block")
+    return cx.emit(tile.BlockId(number))
 
 
 @implements(language.num_blocks)
 def num_blocks(cx: Context, axis: object = 0) -> Value:
     number = static_int(cx, axis, "td.num_blocks: axis", least=0, most=2)
-    return cx.emit(tile.BlockCount(number), "blocks")
+    return cx.emit(tile.BlockCount(number))
 
 
 @implements(language.static_range)

@@ -25,7 +25,7 @@ def cdiv(cx: Context, a: object, b: object) -> Any:
     if not isinstance(b, Value) and b == 0:
         raise cx.value_error("td.cdiv: b: expected a number that is not zero, got 0")
     if not (_is_unsigned(a) or _is_unsigned(b)):
-        return cx.binary("sub", 0, cx.binary("floordiv", cx.binary("sub", 0, a), b))
+        return cx.unary("neg", cx.binary("floordiv", cx.unary("neg", a), b))
     down = cx.binary("floordiv", a, b)
     return cx.binary("add", down, cx.compare("ne", cx.binary("mul", down, b), a))
 

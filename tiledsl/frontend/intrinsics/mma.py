@@ -35,7 +35,7 @@ def mma(cx: Context, a: object, b: object, acc: object) -> Value:
     _check_shapes(cx, left.type, right.type, acc.type)
     _check_dtypes(cx, left.type, right.type, acc.type)
     _check_instruction(cx, left.type, right.type)
-    return cx.emit(tile.Mma(left, right, acc), acc.name)
+    return cx.emit(tile.Mma(left, right, acc))
 
 
 def _shared(cx: Context, value: object, name: str) -> Value:

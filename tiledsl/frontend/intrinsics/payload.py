@@ -31,6 +31,7 @@ class Payload(TracedObject):
     """What ``td.StandardTilePayload(...)`` gives: arrays without storage."""
 
     kind: ClassVar[str] = "tile payload"
+    properties: ClassVar[tuple[str, ...]] = ("num_pipeline_stages",)
 
     arrays: tuple[TileArray, ...]
     num_pipeline_stages: int
@@ -73,13 +74,12 @@ class StagePayload(TracedObject):
         return self.ring.type
 
     def _tile(self, cx: Context, index: Value, number: int) -> Value:
-        name = self._type.arrays[number].name
-        return cx.emit(tile.PayloadTile(self.ring, index, number), f"{name}_tile")
+        return cx.emit(tile.PayloadTile(self.ring, index, number))
 
     def _index(self, cx: Context, stage: object, k: object, what: str) -> Value:
         """``stage * k_group + k``; both are checked as far as they are known."""
         ring = self._type
-        slot = integer(cx, stage, f"{what}: stage")
+        slot = integer(cx, stage, f"{what}: stage", hint="write stage.stage()")
         member = integer(cx, k, f"{what}: k")
         for name, value, count in (("stage", slot, ring.stages), ("k", member, ring.k_group)):
             if not isinstance(value, Value) and not 0 <= value < count:

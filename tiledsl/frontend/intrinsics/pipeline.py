@@ -62,6 +62,7 @@ class Pipeline(TracedObject):
     """What ``td.InputTilePipeline(...)`` gives."""
 
     kind: ClassVar[str] = "tile pipeline"
+    properties: ClassVar[tuple[str, ...]] = ("k_group_size", "num_group_stages")
 
     ring: Value
     earlier: frozenset[str]  # names of the pipelines before this one
@@ -106,7 +107,7 @@ class ProducerView(_Scope):
 
     @traced
     def acquire(self, cx: Context) -> ProducerStage:
-        return ProducerStage(self.ring, cx.emit(tile.AcquireProducer(self.ring), "stage"))
+        return ProducerStage(self.ring, cx.emit(tile.AcquireProducer(self.ring)))
 
     @traced
     def drain(self, cx: Context) -> None:
@@ -121,7 +122,7 @@ class ConsumerView(_Scope):
 
     @traced
     def acquire(self, cx: Context) -> ConsumerStage:
-        return ConsumerStage(self.ring, cx.emit(tile.AcquireConsumer(self.ring), "stage"))
+        return ConsumerStage(self.ring, cx.emit(tile.AcquireConsumer(self.ring)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,18 +141,18 @@ class _Stage(_Scope):
 
     @traced
     def stage(self, cx: Context) -> Value:
-        return cx.emit(tile.StageIndex(self.handle), "slot")
+        return cx.emit(tile.StageIndex(self.handle))
 
     @traced
     def barrier(self, cx: Context) -> Value:
-        return cx.emit(tile.StageBarrier(self.handle), "barrier")
+        return cx.emit(tile.StageBarrier(self.handle))
 
     @traced
     def release(self, cx: Context) -> None:
         cx.add(tile.Release(self.handle))
 
     def assigned(self, name: str) -> None:
-        self.handle.name = name
+        self.handle.name = self.handle.name or name
 
     def flatten(self) -> tuple[list[Value], Any]:
         return [self.handle], (type(self), self.ring)

@@ -21,7 +21,7 @@ def convert(cx: Context, value: Value, dtype: DType) -> Value:
     """A scalar or register tile in another dtype; the same value where it has it already."""
     if arith.element_type(value.type) == dtype:
         return value
-    return cx.emit(arith.Cast(value, dtype), value.name)
+    return cx.emit(arith.Cast(value, dtype))
 
 
 @method(Scalar, "to")

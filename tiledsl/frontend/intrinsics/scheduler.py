@@ -24,33 +24,51 @@ Number = Value | int
 def tile_scheduler(
     cx: Context, m_tiles: object, n_tiles: object, group: object = 8
 ) -> TileScheduler:
-    call = "td.TileScheduler"
-    rows = _count(cx, m_tiles, f"{call}: m_tiles")
-    columns = _count(cx, n_tiles, f"{call}: n_tiles")
+    rows = _count(cx, m_tiles, "m_tiles")
+    columns = _count(cx, n_tiles, "n_tiles")
+    deepest = static_int(cx, group, "td.TileScheduler: group", least=1)
     # Never more rows than there are, so that no product below exceeds the number of tiles.
-    depth = cx.binary("min", static_int(cx, group, f"{call}: group", least=1), rows)
+    depth = cx.binary("min", rows, deepest)
     return TileScheduler(
-        rows, columns, depth, cx.binary("mul", rows, columns), cx.binary("mul", depth, columns)
+        total=_named(cx.binary("mul", rows, columns), "num_tiles"),
+        m_tiles=_unsigned(cx, rows),
+        depth=_named(_unsigned(cx, depth), "group_rows"),
+        group_tiles=_named(_unsigned(cx, cx.binary("mul", depth, columns)), "group_tiles"),
     )
 
 
-def _count(cx: Context, value: object, what: str) -> Number:
-    number = integer(cx, value, what)
+def _count(cx: Context, value: object, name: str) -> Number:
+    number = integer(cx, value, f"td.TileScheduler: {name}")
     if not isinstance(number, Value) and number < 0:
-        raise cx.value_error(f"{what}: expected at least 0, got {number}")
-    return number
+        raise cx.value_error(f"td.TileScheduler: {name}: expected at least 0, got {number}")
+    return _named(number, name)
+
+
+def _unsigned(cx: Context, value: Number) -> Number:
+    return convert(cx, value, dtypes.uint32) if isinstance(value, Value) else value
+
+
+def _named(value: Number, name: str) -> Number:
+    """The same number, with a name for the printer unless the user gave it one."""
+    if isinstance(value, Value) and not value.name:
+        value.name = name
+    return value
 
 
 @dataclass(frozen=True, eq=False)
 class TileScheduler(TracedObject):
-    """What ``td.TileScheduler(...)`` gives. All numbers are ints or int32 values."""
+    """What ``td.TileScheduler(...)`` gives: numbers that the loops in all roles share.
+
+    They are ints, or uint32 values in which no division has to round towards minus infinity;
+    ``total`` is an int or an int32 value.
+    """
 
     kind: ClassVar[str] = "tile scheduler"
+    properties: ClassVar[tuple[str, ...]] = ("num_tiles",)
 
-    m_tiles: Number
-    n_tiles: Number
-    depth: Number  # rows of tiles in a group
     total: Number  # tiles of the grid
+    m_tiles: Number
+    depth: Number  # rows of tiles in a group
     group_tiles: Number  # tiles of a full group
 
     def attribute(self, cx: Context, name: str) -> Any:
@@ -64,32 +82,30 @@ class TileScheduler(TracedObject):
         return Iteration(first, cx.int32(self.total), blocks, self.coordinates)
 
     def coordinates(self, cx: Context, number: Value) -> tuple[Value, Value]:
-        """(m, n) of tile ``number``, in unsigned arithmetic: no division has to round down.
+        """(m, n) of tile ``number``.
 
         Example: 5 x 3 tiles in groups of 2 rows: (0,0) (1,0) (0,1) (1,1) (0,2) (1,2) (2,0) (3,0)
         ... (3,2), and the last group has one row: (4,0) (4,1) (4,2).
         """
-        unsigned = convert(cx, number, dtypes.uint32)
-        depth, group_tiles = self._unsigned(cx, self.depth), self._unsigned(cx, self.group_tiles)
-        group = cx.binary("floordiv", unsigned, group_tiles)
-        within = cx.binary("sub", unsigned, cx.binary("mul", group, group_tiles))
-        top = cx.binary("mul", group, depth)
-        left = cx.binary("sub", self._unsigned(cx, self.m_tiles), top)
-        rows = cx.binary("min", left, depth)
+        _named(number, "tile")
+        position = _unsigned(cx, number)
+        group = _named(cx.binary("floordiv", position, self.group_tiles), "group")
+        within = cx.binary("sub", position, cx.binary("mul", group, self.group_tiles))
+        top = cx.binary("mul", group, self.depth)
+        left = cx.binary("sub", self.m_tiles, top)
+        rows = _named(cx.binary("min", left, self.depth), "rows")
         column = cx.binary("floordiv", within, rows)
         row = cx.binary("add", top, cx.binary("sub", within, cx.binary("mul", column, rows)))
         return convert(cx, row, dtypes.int32), convert(cx, column, dtypes.int32)
 
-    @staticmethod
-    def _unsigned(cx: Context, value: Number) -> Number:
-        return convert(cx, value, dtypes.uint32) if isinstance(value, Value) else value
-
     def flatten(self) -> tuple[list[Value], Any]:
-        numbers = (self.m_tiles, self.n_tiles, self.depth, self.total, self.group_tiles)
-        known = tuple(None if isinstance(x, Value) else x for x in numbers)
-        return [x for x in numbers if isinstance(x, Value)], (type(self), known)
+        known = tuple(None if isinstance(x, Value) else x for x in self._numbers)
+        return [x for x in self._numbers if isinstance(x, Value)], (type(self), known)
 
     def unflatten(self, values: list[Value]) -> TracedObject:
         rest = iter(values)
-        numbers = (self.m_tiles, self.n_tiles, self.depth, self.total, self.group_tiles)
-        return TileScheduler(*(next(rest) if isinstance(x, Value) else x for x in numbers))
+        return TileScheduler(*(next(rest) if isinstance(x, Value) else x for x in self._numbers))
+
+    @property
+    def _numbers(self) -> tuple[Number, ...]:
+        return self.total, self.m_tiles, self.depth, self.group_tiles

@@ -22,10 +22,7 @@ def _type(tensor: Value) -> TensorType:
 
 @attribute(TensorType, "shape")
 def shape(cx: Context, tensor: Value) -> tuple[Value, ...]:
-    return tuple(
-        cx.emit(tile.TensorDim(tensor, axis), f"{tensor.name}_dim{axis}")
-        for axis in range(_type(tensor).rank)
-    )
+    return tuple(cx.emit(tile.TensorDim(tensor, axis)) for axis in range(_type(tensor).rank))
 
 
 @attribute(TensorType, "dtype")

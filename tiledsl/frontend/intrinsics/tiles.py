@@ -101,7 +101,7 @@ def transpose(cx: Context, tile: Value) -> Value:
         raise cx.type_error(f".T: expected a shared tile of rank 2, got {cx.describe(tile)}")
     if isinstance(tile.owner, ops.SharedTranspose):
         return tile.owner.tile  # .T.T
-    return cx.emit(ops.SharedTranspose(tile), f"{tile.name}_T" if tile.name else "")
+    return cx.emit(ops.SharedTranspose(tile))
 
 
 # ---------------------------------------------------------------------------------- operators
@@ -114,7 +114,10 @@ class TileOperators:
     @staticmethod
     def binary(cx: Context, kind: str, lhs: object, rhs: object) -> Value:
         left, right = _operands(cx, kind, lhs, rhs)
-        _check_kind(cx, kind, _tile(left).dtype)
+        dtype = _tile(left).dtype
+        _check_kind(cx, kind, dtype)
+        if dtype.is_integer:
+            _check_integer_operand(cx, kind, dtype, rhs)
         return cx.emit(arith.Binary(kind, left, right))
 
     @staticmethod
@@ -160,6 +163,18 @@ def _check_kind(cx: Context, kind: str, dtype: DType) -> None:
         raise _no_arithmetic(cx, kind, dtype)
 
 
+def _check_integer_operand(cx: Context, kind: str, dtype: DType, rhs: object) -> None:
+    """Known numbers that no integer can be divided or shifted by."""
+    number = python_number(rhs)
+    if kind in ("floordiv", "mod") and number == 0:
+        raise cx.value_error(f"`{SYMBOLS[kind]}` of a tile: division by zero")
+    if kind in ("shl", "shr") and number is not None and not 0 <= number < dtype.bits:
+        raise cx.value_error(
+            f"`{SYMBOLS[kind]}` of a tile of {dtype}: expected a count from 0 to {dtype.bits - 1},"
+            f" got {number}"
+        )
+
+
 def _operands(cx: Context, kind: str, lhs: object, rhs: object) -> tuple[Value, Value]:
     """Both operands as tiles of one type."""
     left_tile = isinstance(lhs, Value) and isinstance(lhs.type, Tile)
@@ -194,15 +209,23 @@ def _check_alike(cx: Context, kind: str, lhs: Value, rhs: Value) -> None:
 def _broadcast(cx: Context, kind: str, number: object, like: Value) -> Value:
     """A number as a tile like another one. It takes the tile's dtype if that loses nothing."""
     tile = _tile(like)
+    known = python_number(number)
     if isinstance(number, Value) and isinstance(number.type, Scalar):
         dtype = number.type.dtype
-        if dtype != tile.dtype and dtypes.promote(dtype, tile.dtype) != tile.dtype:
+        fits = dtype == tile.dtype or dtypes.promote(dtype, tile.dtype) == tile.dtype
+        if not fits and number not in cx.weak:
             raise cx.type_error(
                 f"`{SYMBOLS[kind]}` of a tile and a number: a {dtype} does not convert to the"
                 f" tile's {tile.dtype} by itself",
                 hint=f"convert one of them: x.to(td.{tile.dtype}) or tile.to(td.{dtype})",
             )
-    elif python_number(number) is None:
+    elif isinstance(known, float) and not tile.dtype.is_float:
+        raise cx.type_error(
+            f"`{SYMBOLS[kind]}` of a tile and a number: {known} does not convert to the tile's"
+            f" {tile.dtype} by itself",
+            hint="convert the tile first: tile.to(td.float32)",
+        )
+    elif known is None:
         raise cx.type_error(
             f"`{SYMBOLS[kind]}` of a tile: expected a tile of shape {tile.shape} or a number on"
             f" the other side, got {cx.describe(number)}"

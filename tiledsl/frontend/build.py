@@ -1,0 +1,234 @@
+"""From a kernel's Python function to tile-level IR: the frontend's entry."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiledsl.codegen.ir.core import Block, Value
+from tiledsl.codegen.ir.dtypes import DType
+from tiledsl.codegen.ir.kernel import Kernel, Param
+from tiledsl.codegen.ir.types import Scalar, TensorType
+from tiledsl.codegen.ir.verifier import verify
+from tiledsl.errors import InvalidValue, SyntaxNotSupported, TypeMismatch
+from tiledsl.frontend import intrinsics as _intrinsics  # noqa: F401  (registers itself)
+from tiledsl.frontend.context import Context
+from tiledsl.frontend.scope import Frame
+from tiledsl.frontend.source import function_loc, source_of
+from tiledsl.frontend.statements import run_block
+from tiledsl.language.tensor import Tensor, constant_type, is_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RECURSION = 20_000  # of Python: tracing one level of the user's nesting takes a dozen of ours
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A run-time parameter that is a tensor."""
+
+    dtype: DType
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSpec:
+    """A run-time parameter that is a number."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSpec:
+    """A parameter that is known at compile time."""
+
+    value: Any
+
+
+ParamSpec = TensorSpec | ScalarSpec | ConstantSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a kernel, as its annotation declares it.
+
+    Attributes:
+        kind: ``"tensor"``, ``"scalar"``, ``"constant"``, or ``"inferred"`` from the argument.
+        dtype: of a scalar.
+        constant_type: the Python type of a constant; None for any.
+        default: ``inspect.Parameter.empty`` where there is none.
+    """
+
+    name: str
+    kind: str
+    dtype: DType | None = None
+    constant_type: type | None = None
+    default: Any = inspect.Parameter.empty
+
+
+def parse_signature(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters of a kernel, in order.
+
+    Raises:
+        TypeMismatch: no Python function, or an annotation that says nothing about a parameter.
+        SyntaxNotSupported: ``*args`` or ``**kwargs``.
+        NameNotFound: an annotation with an unknown name.
+    """
+    if not isinstance(function, types.FunctionType):
+        raise TypeMismatch(f"@td.kernel: expected a Python function, got {type(function).__name__}")
+    loc = function_loc(function)
+    try:
+        annotations = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        # A name under `if TYPE_CHECKING`, or a dtype, which typing does not take for a type.
+        annotations = {
+            name: _resolve(function, text) for name, text in function.__annotations__.items()
+        }
+    found: list[Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+            raise SyntaxNotSupported(
+                f"kernel {function.__name__}: parameter {stars}{name}", loc,
+                hint="name each parameter; a td.Constant may be a tuple",
+            )  # fmt: skip
+        annotation = annotations.get(name, parameter.empty)
+        found.append(_parameter(function, name, annotation, parameter.default))
+    return tuple(found)
+
+
+def _resolve(function: types.FunctionType, annotation: Any) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    closure = dict(
+        zip(
+            function.__code__.co_freevars,
+            (_contents(cell) for cell in function.__closure__ or ()),
+            strict=True,
+        )
+    )
+    try:
+        return eval(annotation, function.__globals__, closure)
+    except Exception as error:
+        raise TypeMismatch(
+            f"kernel {function.__name__}: the annotation {annotation!r} cannot be resolved:"
+            f" {error}",
+            function_loc(function),
+        ) from None
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _parameter(function: types.FunctionType, name: str, annotation: Any, default: Any) -> Parameter:
+    if annotation is inspect.Parameter.empty or annotation is Any:
+        return Parameter(name, "inferred", default=default)
+    if annotation is Tensor:
+        return Parameter(name, "tensor", default=default)
+    if isinstance(annotation, DType):
+        return Parameter(name, "scalar", dtype=annotation, default=default)
+    if is_constant(annotation):
+        wanted = constant_type(annotation)
+        plain = wanted if isinstance(wanted, type) else typing.get_origin(wanted)
+        return Parameter(name, "constant", constant_type=plain, default=default)
+    shown = getattr(annotation, "__name__", annotation)
+    hints = {int: "td.int32", float: "td.float32", bool: "td.bool_"}
+    example = hints.get(annotation, "td.Tensor, a dtype such as td.int32,")
+    raise TypeMismatch(
+        f"kernel {function.__name__}: parameter {name} is annotated {shown}, which is neither"
+        " td.Tensor nor a dtype nor td.Constant[...]",
+        function_loc(function),
+        hint=f"write {name}: {example} for a run-time value, or {name}: td.Constant[{shown}]",
+    )
+
+
+def build_kernel(
+    function: Callable[..., Any],
+    params: Mapping[str, ParamSpec],
+    *,
+    name: str,
+    persistent: bool = False,
+    warps: int | None = None,
+    target: str = "sm_90a",
+) -> Kernel:
+    """Trace a kernel for given parameters.
+
+    Args:
+        function: the Python function under ``@td.kernel``.
+        params: what each of its parameters is, in any order; all must be there.
+        name: of the kernel in the PTX; characters that PTX does not take become underscores.
+        persistent: whether the grid is one block for each multiprocessor.
+        warps: warps of a kernel without roles; None for the default.
+        target: such as ``"sm_90a"``.
+
+    Returns:
+        The kernel at tile level, verified.
+
+    Raises:
+        TileError: the user's kernel is wrong; with the line.
+    """
+    assert isinstance(function, types.FunctionType)
+    source = source_of(function)
+    body = Block()
+    cx = Context(body, target=target, warps=warps)
+    cx.loc = source.loc(source.node)
+    frame = Frame(cx, source, kind="kernel", function=function)
+    found: list[Param] = []
+    constants: dict[str, str] = {}
+    for parameter in inspect.signature(function).parameters:
+        spec = params[parameter]
+        if isinstance(spec, ConstantSpec):
+            constants[parameter] = repr(spec.value)
+            frame.assign(parameter, spec.value)
+            continue
+        if isinstance(spec, TensorSpec):
+            type: TensorType | Scalar = TensorType(spec.dtype, spec.rank)
+        else:
+            type = Scalar(spec.dtype)
+        value = Value(type, source.loc(source.locals[parameter]), parameter)
+        found.append(Param(parameter, value))
+        frame.assign(parameter, value)
+    cx.frames.append(frame)
+    with _deep_recursion():
+        run_block(frame, source.statements)
+    kernel = Kernel(
+        name=_ptx_name(name),
+        params=found,
+        body=body,
+        persistent=persistent,
+        warps=warps,
+        target=target,
+        loc=source.loc(source.node),
+        constants=constants,
+    )
+    verify(kernel, "frontend")
+    return kernel
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    saved = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(saved, _RECURSION))
+    try:
+        yield
+    except RecursionError:
+        raise InvalidValue("the kernel is nested too deeply to be traced") from None
+    finally:
+        sys.setrecursionlimit(saved)
+
+
+def _ptx_name(name: str) -> str:
+    """A legal PTX identifier: ASCII letters, digits, underscore."""
+    text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    return text if text[:1].isalpha() else f"k{text}"
