@@ -195,16 +195,22 @@ def _divide(low: Lowering, dtype: DType, a: Any, b: Any) -> tuple[Any, Any]:
 def _shift(method: str) -> _Binary:
     def function(low: Lowering, dtype: DType, a: Any, b: Any) -> Any:
         builder = low.builder
-        right = method == "right"
-        # A negative count is a huge unsigned one.
-        inside = builder.icmp_unsigned("<", b, b.type(dtype.bits))
-        if right and dtype.is_signed:
-            return builder.ashr(a, builder.select(inside, b, b.type(dtype.bits - 1)))
-        count = builder.select(inside, b, b.type(0))
-        shifted = builder.lshr(a, count) if right else builder.shl(a, count)
-        return builder.select(inside, shifted, a.type(0))
+        if method == "right" and dtype.is_signed:
+            return builder.ashr(a, _at_most(low, b, dtype.bits - 1))
+        # In two halves, neither of which reaches the width. A single shift with a select around
+        # it would become PTX's shift, which is right only for 32-bit counts: LLVM 22 cuts a
+        # 64-bit count short and forgets the select.
+        count = _at_most(low, b, dtype.bits)
+        half = builder.lshr(count, b.type(1))
+        shift = builder.lshr if method == "right" else builder.shl
+        return shift(shift(a, half), builder.sub(count, half))
 
     return function
+
+
+def _at_most(low: Lowering, count: Any, limit: int) -> Any:
+    """A shift count, where a negative one is a huge unsigned one."""
+    return low.intrinsic("llvm.umin", count.type, (count, count.type(limit)), count.type)
 
 
 _INTEGER: dict[str, _Binary] = {

@@ -73,28 +73,20 @@ def _scalar(name: str, arg: Any, dtype: DType) -> Any:
 
 
 def _float(name: str, arg: Any, dtype: DType) -> Any:
+    too_large = InvalidValue(
+        f"argument {name}: {arg!r} is too large for {dtype}",
+        hint=f"declare {name} with a wider type, or pass float('inf')",
+    )
     try:
         number = float(arg)
     except OverflowError:  # an int beyond float64
-        number = math.inf
+        raise too_large from None
     with np.errstate(over="ignore", invalid="ignore"):
-        rounded = as_scalar(number, dtype)
-        # Of fp8, which saturates, one more than the largest number would do, too.
-        too_large = not _holds(number, dtype) and not math.isnan(number)
-    if too_large or (math.isinf(number) and not _is_infinite(arg)):
-        raise InvalidValue(
-            f"argument {name}: {arg!r} is too large for {dtype}",
-            hint=f"declare {name} with a wider type, or pass float('inf')",
-        )
+        rounded = as_scalar(number, dtype, saturate=False)
+    # float8_e4m3fn has no infinity: it overflows to NaN.
+    if math.isinf(number) != np.isinf(rounded) or math.isnan(number) != np.isnan(rounded):
+        raise too_large
     return rounded
-
-
-def _is_infinite(arg: Any) -> bool:
-    return not isinstance(arg, int) and math.isinf(float(arg))
-
-
-def _holds(number: float, dtype: DType) -> bool:
-    ...
 
 
 def _tensor(name: str, arg: object, wanted: TensorType, *, writes: bool) -> Tensor:

@@ -11,28 +11,26 @@ from typing import IO, Any
 import numpy as np
 
 from tiledsl.codegen.ir.core import Level
-from tiledsl.codegen.ir.dtypes import as_dtype
-from tiledsl.codegen.ir.kernel import Kernel, Param
-from tiledsl.codegen.ir.ops import protocol, tile
+from tiledsl.codegen.ir.kernel import Kernel
+from tiledsl.codegen.ir.ops import tile
 from tiledsl.codegen.ir.plan import Plan
-from tiledsl.codegen.ir.types import Scalar
-from tiledsl.errors import InternalError, InvalidValue, LaunchError, TypeMismatch
+from tiledsl.errors import InternalError, LaunchError
 from tiledsl.runtime.emulator import arith, bulk, control, tensors, wgmma  # noqa: F401
+from tiledsl.runtime.emulator.arguments import bind
 from tiledsl.runtime.emulator.barriers import Rendezvous
 from tiledsl.runtime.emulator.bulk import BulkQueue
 from tiledsl.runtime.emulator.compile import RETURN, Coroutine, Program, compile_kernel
 from tiledsl.runtime.emulator.deadlock import deadlock
 from tiledsl.runtime.emulator.machine import BlockState, EmulationResult, Part
-from tiledsl.runtime.emulator.memory import SharedMemory, Tensor, check_plan
+from tiledsl.runtime.emulator.memory import SharedMemory, check_plan
 from tiledsl.runtime.emulator.scheduler import LateScheduler, RandomScheduler, Scheduler, Task
-from tiledsl.runtime.emulator.values import as_scalar
 
 
 def emulate(
     kernel: Kernel,
     args: Sequence[object],
     *,
-    grid: tuple[int, int, int],
+    grid: Sequence[int],
     seed: int | None = None,
     stdout: IO[str] | None = None,
 ) -> EmulationResult:
@@ -43,7 +41,7 @@ def emulate(
         args: one for each of ``kernel.params``: a NumPy array for a tensor (of the parameter's
             dtype and rank, any strides; ml_dtypes for bfloat16 and fp8), which the kernel writes
             in place, and a Python or NumPy number for a scalar.
-        grid: blocks along x, y and z.
+        grid: blocks along x, y and z: one to three extents.
         seed: None for one fixed schedule, in which loads arrive as late as can be; a number for a
             random one, in which roles interleave and asynchronous operations complete at any
             moment that the hardware allows, and blocks run in any order.
@@ -65,17 +63,20 @@ def emulate(
             f" {kernel.level.value} level",
             kernel.loc,
         )
-    if len(grid) != 3 or min(grid) < 0:
-        raise LaunchError(f"kernel {kernel.name}: expected a grid of three extents, got {grid}")
+    if not 1 <= len(grid) <= 3 or min(grid) < 0:
+        raise LaunchError(
+            f"kernel {kernel.name}: expected a grid of one to three extents, got {tuple(grid)}"
+        )
+    extents = (*grid, 1, 1)[:3]
     check_plan(kernel.plan, kernel.loc)
-    values = _arguments(kernel, args)
+    values = bind(kernel, args)
     program = compile_kernel(kernel, preempt=seed is not None)
     template = list(program.template)
     for slot, value in zip(program.params, values, strict=True):
         template[slot] = value
-    runner = _Runner(kernel, kernel.plan, program, template, grid, stdout or sys.stdout)
+    runner = _Runner(kernel, kernel.plan, program, template, extents, stdout or sys.stdout)
     # Python's order is x fastest; the hardware promises none.
-    blocks = [(x, y, z) for z, y, x in itertools.product(*map(range, reversed(grid)))]
+    blocks = [(x, y, z) for z, y, x in itertools.product(*map(range, reversed(extents)))]
     source = random.Random(seed)
     if seed is not None:
         source.shuffle(blocks)
@@ -94,7 +95,7 @@ class _Runner:
         plan: Plan,
         program: Program,
         template: list[Any],
-        grid: tuple[int, int, int],
+        grid: tuple[int, ...],
         stdout: IO[str],
     ) -> None:
         self.kernel = kernel
@@ -146,54 +147,3 @@ class _Runner:
     ) -> Task:
         part = Part(role, index, meeting.parts, list(registers), state, meeting, BulkQueue())
         return Task(part, code(part))
-
-
-def _arguments(kernel: Kernel, args: Sequence[object]) -> list[object]:
-    """What the parameters' slots hold: tensors and scalars, checked."""
-    if len(args) != len(kernel.params):
-        raise TypeMismatch(
-            f"kernel {kernel.name}: expected {len(kernel.params)} arguments, got {len(args)}"
-        )
-    written = {
-        op.tensor
-        for op in kernel.body.walk()
-        if isinstance(op, tile.TensorStore | protocol.TmaStoreBuffer | protocol.TmaStoreShared)
-    }
-    return [
-        _scalar(kernel, param, arg, param.type)
-        if isinstance(param.type, Scalar)
-        else _tensor(kernel, param, arg, writes=param.value in written)
-        for param, arg in zip(kernel.params, args, strict=True)
-    ]
-
-
-def _scalar(kernel: Kernel, param: Param, arg: Any, kind: Scalar) -> object:
-    where = f"argument {param.name} of kernel {kernel.name}"
-    try:
-        return as_scalar(arg, kind.dtype)
-    except OverflowError as error:
-        raise InvalidValue(f"{where}: {error}") from None
-    except (TypeError, ValueError):
-        raise TypeMismatch(
-            f"{where}: expected a {kind.dtype} number, got {type(arg).__name__}"
-        ) from None
-
-
-def _tensor(kernel: Kernel, param: Param, arg: object, *, writes: bool) -> Tensor:
-    where = f"argument {param.name} of kernel {kernel.name}"
-    assert not isinstance(param.type, Scalar)
-    if not isinstance(arg, np.ndarray):
-        raise TypeMismatch(f"{where}: expected a NumPy array, got {type(arg).__name__}")
-    wanted = param.type
-    try:
-        dtype = as_dtype(arg.dtype)
-    except TypeError:
-        dtype = None
-    if dtype != wanted.dtype or arg.ndim != wanted.rank or not arg.dtype.isnative:
-        got = f"{arg.dtype.name if arg.dtype.isnative else arg.dtype} of rank {arg.ndim}"
-        raise TypeMismatch(
-            f"{where}: expected a {wanted.dtype} array of rank {wanted.rank}, got {got}"
-        )
-    if writes and not arg.flags.writeable:
-        raise LaunchError(f"{where} is written by the kernel: expected a writeable array")
-    return Tensor(param.name, arg)

@@ -115,7 +115,7 @@ class BlockState:
     """
 
     id: tuple[int, int, int]
-    grid: tuple[int, int, int]
+    grid: tuple[int, ...]
     memory: SharedMemory
     rings: dict[str, Ring]
     start: Callable[[Agent], None]

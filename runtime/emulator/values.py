@@ -41,21 +41,14 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     return _NUMPY[dtype]
 
 
-def as_scalar(value: Any, dtype: DType) -> Any:
-    """A Python or NumPy number as a scalar of ``dtype``; floats are rounded, once.
-
-    Raises:
-        OverflowError: when an integer does not fit.
-    """
+def as_scalar(value: bool | int | float, dtype: DType, *, saturate: bool = True) -> Any:
+    """A number that fits as a scalar of ``dtype``; floats are rounded, once."""
     if dtype.kind == "bool":
         return bool(value)
     if dtype.is_integer:
-        number = int(value)
-        low, high = int_range(dtype)
-        if not low <= number <= high:
-            raise OverflowError(f"{number} does not fit {dtype}: expected {low} to {high}")
-        return number
-    return convert(np.asarray(value, np.float64), dtypes.float64, dtype)[()]
+        return int(value)
+    wide = np.asarray(value, np.float64)
+    return convert(wide, dtypes.float64, dtype, saturate=saturate)[()]
 
 
 def wrap(dtype: DType) -> Callable[[int], int]:
@@ -79,8 +72,11 @@ def to_float32(values: Array) -> NDArray[np.float32]:
     return values.astype(np.float32, copy=False)
 
 
-def convert(values: Array, source: DType, target: DType) -> Array:
-    """``cast`` on an array: see ``codegen.ir.ops.arith.Cast`` for the meaning."""
+def convert(values: Array, source: DType, target: DType, *, saturate: bool = True) -> Array:
+    """``cast`` on an array: see ``codegen.ir.ops.arith.Cast`` for the meaning.
+
+    Without ``saturate`` what is too large for fp8 becomes its infinity, or NaN for lack of one.
+    """
     if source == target:
         return values
     if source.is_float and source.bits < 32:
@@ -96,7 +92,7 @@ def convert(values: Array, source: DType, target: DType) -> Array:
     else:
         exact = _integer_to_odd(values) if source.is_integer else _float_to_odd(values)
     largest = _FP8_LARGEST.get(target)
-    if largest is not None:
+    if largest is not None and saturate:
         exact = np.clip(exact, np.float32(-largest), np.float32(largest))
     return _astype(exact, target)
 

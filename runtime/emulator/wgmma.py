@@ -17,7 +17,6 @@ from tiledsl.runtime.emulator.machine import Part
 from tiledsl.runtime.emulator.memory import SharedArray
 from tiledsl.runtime.emulator.values import Array, to_float32
 
-
 # Up to this many multiplications OpenBLAS stays in one thread. More threads gain nothing on tiles,
 # and lose a factor of hundreds when other processes want the cores, because they spin.
 _ONE_THREAD = 1 << 18

@@ -1,11 +1,9 @@
-"""Boxes of tensors, as TMA copies them, and arguments."""
+"""Boxes of tensors, as TMA copies them."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,7 +15,6 @@ from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.codegen.ir.types import RingType, TileArray
-from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
 from tiledsl.runtime.emulator import emulate
 from tiledsl.runtime.emulator.memory import load_box, store_box
 
@@ -86,83 +83,6 @@ def test_tiles_of_any_rank(
         store_box(expected, d, between)
         assert y.tobytes() == expected.tobytes()
         assert result.tma_load_bytes == result.tma_store_bytes == between.nbytes
-
-
-# --------------------------------------------------------------------------- arguments
-
-
-def call(*args: Any) -> None:
-    emulate(copy(), args, grid=(1, 1, 1))
-
-
-X = np.zeros((8, 64), np.float32)
-
-
-@pytest.mark.parametrize(
-    ("args", "error", "message"),
-    [
-        ((X, X, 1), TypeMismatch, "kernel copy: expected 4 arguments, got 3"),
-        (
-            ([1.0], X, 1, 1),
-            TypeMismatch,
-            "argument x of kernel copy: expected a NumPy array, got list",
-        ),
-        (
-            (X, X.astype(ml_dtypes.bfloat16), 1, 1),
-            TypeMismatch,
-            "argument y of kernel copy: expected a float32 array of rank 2, got bfloat16 of rank 2",
-        ),
-        (
-            (X[0], X, 1, 1),
-            TypeMismatch,
-            "argument x of kernel copy: expected a float32 array of rank 2, got float32 of rank 1",
-        ),
-        (
-            (X.astype(">f4"), X, 1, 1),
-            TypeMismatch,
-            "argument x of kernel copy: expected a float32 array of rank 2, got >f4 of rank 2",
-        ),
-        (
-            (X, X, 2**31, 1),
-            InvalidValue,
-            "argument loads of kernel copy: 2147483648 does not fit int32: expected -2147483648 to"
-            " 2147483647",
-        ),
-        (
-            (X, X, 1, "one"),
-            TypeMismatch,
-            "argument stores of kernel copy: expected a int32 number, got str",
-        ),
-    ],
-)
-def test_arguments_that_do_not_fit(args: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as caught:
-        call(*args)
-    assert caught.value.message == message  # type: ignore[attr-defined]
-
-
-def test_an_output_must_be_writeable() -> None:
-    y = X.copy()
-    y.flags.writeable = False
-    call(y, X.copy(), 1, 1)  # reading it is fine
-    with pytest.raises(LaunchError) as caught:
-        call(X, y, 1, 1)
-    assert caught.value.message == (
-        "argument y of kernel copy is written by the kernel: expected a writeable array"
-    )
-
-
-@pytest.mark.parametrize("grid", [(1, 1), (1, -1, 1)])
-def test_a_grid_that_does_not_fit(grid: Any) -> None:
-    with pytest.raises(LaunchError, match="expected a grid of three extents, got"):
-        emulate(copy(), [X, X.copy(), 1, 1], grid=grid)
-
-
-def test_numpy_scalars_are_numbers(rng: np.random.Generator) -> None:
-    x = normal(rng, (8, 64), dtypes.float32)
-    y = poisoned(x.shape, dtypes.float32)
-    emulate(copy(), [x, y, np.int64(1), np.uint8(1)], grid=(1, 1, 1))
-    assert (x == y).all()
 
 
 def test_stores_land_at_the_end_of_a_block_at_the_latest(rng: np.random.Generator) -> None:

@@ -109,7 +109,9 @@ class Generator:
 
     def jump(self, depth: int, kind: str, unrolled: bool) -> None:
         jumps = ["return" if kind == "kernel" else f"return {self.expression(1)}"]
-        if self.loops and not unrolled:
+        if unrolled and kind != "kernel":
+            jumps = []  # refused beside break and continue
+        if self.loops:
             jumps += ["break", "continue"] * 2
         self.emit(depth, self.random.choice(jumps))
 
@@ -140,7 +142,9 @@ class Generator:
         name = f"u{next(self.names)}"
         self.emit(depth, f"for {name} in (1, {self.atom()}, {self.atom()}):")
         self.emit(depth + 1, f"{self.random.choice(VARIABLES)} -= {name} % 7")
-        self.block(depth + 1, fuel, kind, unrolled=True)
+        self.loops += 1
+        self.body(depth + 1, fuel, kind, unrolled=True)
+        self.loops -= 1
 
     # ------------------------------------------------------------------------ expressions
 

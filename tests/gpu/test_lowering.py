@@ -181,8 +181,9 @@ def test_gemm(name: str, mnk: tuple[int, int, int]) -> None:
     if shape.out.is_float:
         bits = {8: 3, 16: 7 if shape.out.name == "bfloat16" else 10, 32: 23, 64: 52}[shape.out.bits]
         error = (c.float() - expected).norm() / expected.norm()
-        # Rounding of the result, and the order of the additions.
-        assert error < 2.0 ** -(bits + 1) + 1e-6 * math.sqrt(mnk[2])
+        # Rounding of the result, and of sums: of fp8 products the hardware keeps about 14 bits.
+        sums = 1e-3 if shape.dtype.bits == 8 else 1e-6 * math.sqrt(mnk[2])
+        assert error < 2.0 ** -(bits + 1) + sums
     elif shape.out.is_integer:
         assert (c - expected.trunc()).abs().max() <= 1
     else:

@@ -325,6 +325,16 @@ def load_on_no_barrier(a):
     td.tma_load(a, (0, 0), a_tile, stage)
 
 
+@refused(a=BF16)
+def load_on_a_method(a):
+    """TypeMismatch: td.tma_load: barrier: expected the barrier of a stage, got the method barrier,
+    not called
+    at: td.tma_load(a, (0, 0), a_tile, stage.barrier)
+    hint: write stage.barrier()"""
+    stage, a_tile, _ = operands((64, 64), (64, 64))
+    td.tma_load(a, (0, 0), a_tile, stage.barrier)
+
+
 @refused()
 def load_from_no_tensor():
     """TypeMismatch: td.tma_load: tensor: expected a tensor, got a bfloat16 shared tile of shape

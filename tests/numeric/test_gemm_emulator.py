@@ -18,7 +18,7 @@ SHAPES = [
     pytest.param(
         shape,
         cases.DTYPE_PAIRS[number % len(cases.DTYPE_PAIRS)],
-        cases.affordable(shape, number * 5, most_steps=5000),
+        cases.affordable(shape, number * 5, most_steps=1500),
         id="x".join(map(str, shape)),
     )
     for number, shape in enumerate(cases.SHAPES)

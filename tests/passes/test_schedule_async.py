@@ -48,8 +48,8 @@ def test_a_read_in_the_loop_waits_there() -> None:
         text,
         """
         CHECK: wgmma.mma
-        CHECK-NEXT: wgmma.wait 0
-        CHECK: mul
+        CHECK: wgmma.wait 0
+        CHECK-NEXT: mul
         CHECK: mbarrier.arrive
         CHECK: continue
         """,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Block, Effect, Value
 from tiledsl.codegen.ir.ops.arith import Binary, Constant, Select, Unary, element_type
-from tiledsl.codegen.ir.ops.control import Break, Continue, If, Leave, Return, Yield
+from tiledsl.codegen.ir.ops.control import Break, Continue, If, Leave, Return, Scope, Yield
 from tiledsl.codegen.ir.types import Scalar
 from tiledsl.errors import Loc, NameNotFound
 from tiledsl.frontend.merging import Merge, Slot, changed_slots
@@ -44,6 +44,7 @@ class Way:
     outcome: Outcome
     result: Any
     state: State
+    jump: Loc | None  # where the jump stands that the way ends with
 
 
 def trace_way(frame: Frame, start: State, body: Callable[[], tuple[Outcome, Any]]) -> Way:
@@ -52,7 +53,7 @@ def trace_way(frame: Frame, start: State, body: Callable[[], tuple[Outcome, Any]
     block = Block()
     with frame.cx.inside(block):
         outcome, result = body()
-    return Way(block, outcome, result, State.capture(frame))
+    return Way(block, outcome, result, State.capture(frame), frame.owner.jump)
 
 
 def extend(frame: Frame, way: Way, body: Callable[[], tuple[Outcome, Any]]) -> None:
@@ -60,7 +61,7 @@ def extend(frame: Frame, way: Way, body: Callable[[], tuple[Outcome, Any]]) -> N
     way.state.restore(frame)
     with frame.cx.inside(way.block):
         way.outcome, way.result = body()
-    way.state = State.capture(frame)
+    way.state, way.jump = State.capture(frame), frame.owner.jump
 
 
 def materialise(frame: Frame, outcome: Outcome, result: Any = None) -> Outcome:
@@ -76,20 +77,16 @@ def materialise(frame: Frame, outcome: Outcome, result: Any = None) -> Outcome:
         owner.returns.append(Exit(op, State.capture(owner), result))
         return Outcome.DEAD
     loop = owner.loops[-1]
-    if loop.unrolled:
-        word = outcome.value
-        raise cx.syntax_error(
-            f"`{word}` under a run-time condition in a loop that is unrolled",
-            hint="loop over range(...), which runs at run time, or put the rest of the body into"
-            " the other branch",
-        )
     leave_withs(owner, loop.withs)
-    if outcome is Outcome.BREAK:
-        end: Break | Continue = cx.end(Break(()))
-        loop.breaks.append(Exit(end, State.capture(owner)))
+    is_break = outcome is Outcome.BREAK
+    end: Leave | Break | Continue
+    if loop.unrolled:
+        # The iteration is a scope; whether the loop goes on is one of its results.
+        end = cx.end(Leave(()))
     else:
-        end = cx.end(Continue(()))
-        loop.continues.append(Exit(end, State.capture(owner)))
+        end = cx.end(Break(())) if is_break else cx.end(Continue(()))
+    exits = loop.breaks if is_break else loop.continues
+    exits.append(Exit(end, State.capture(owner), not is_break))
     return Outcome.DEAD
 
 
@@ -123,10 +120,7 @@ def meet(
     merge = Merge(frame, states, slots, _one_sided(cx.loc, states), given)
     states[0].restore(frame)
     if live is not None:
-        # What nobody reads any more has no value: that of one way would not be visible.
-        for slot in changed_slots(states, None, 0):
-            if slot.depth == 0 and slot.name not in live:
-                frame.vars.pop(slot.name, None)
+        drop_dead(frame, states, live)
     if select and _selectable(ways, merge):
         for way in ways:
             cx.splice(way.block)
@@ -139,6 +133,36 @@ def meet(
             cx.add(Yield(merge.operands(number)))
     op = cx.add(If(condition, merge.types, ways[0].block, ways[1].block))
     return merge.apply(op.results)
+
+
+def close(
+    frame: Frame,
+    start: State,
+    condition: Value,
+    ways: tuple[Way, Way],
+    live: Collection[str],
+) -> tuple[Outcome, Any]:
+    """End a branch whose ways may also jump: both go on, both jump alike, or they part.
+
+    ``live`` are the names read behind the branch.
+    """
+    then, orelse = ways
+    if then.outcome is orelse.outcome and then.outcome is not Outcome.DEAD:
+        if then.outcome is Outcome.RETURN:
+            live = ()
+        elif then.outcome is not Outcome.FALL:
+            live = frame.owner.loops[-1].live
+        frame.owner.jump = then.jump
+        result = meet(frame, start, condition, ways, live, results=then.outcome is Outcome.RETURN)
+        return then.outcome, result
+    if Outcome.DEAD not in (then.outcome, orelse.outcome):
+        # A jump out of one of them becomes an operation at its end.
+        jumping = then if then.outcome is not Outcome.FALL else orelse
+        outcome, result = jumping.outcome, jumping.result
+        with frame.at(jumping.jump or frame.cx.loc):
+            extend(frame, jumping, lambda: (materialise(frame, outcome, result), None))
+    going = orelse if then.outcome is Outcome.DEAD else then
+    return part(frame, condition, ways), going.result
 
 
 def part(frame: Frame, condition: Value, ways: tuple[Way, Way]) -> Outcome:
@@ -158,8 +182,52 @@ def part(frame: Frame, condition: Value, ways: tuple[Way, Way]) -> Outcome:
         cx.add(Yield(()))
     cx.add(If(condition, (), dead.block, skip))
     going.state.restore(frame)
+    frame.owner.jump = going.jump
     cx.splice(going.block)
     return going.outcome
+
+
+def scope(
+    frame: Frame, start: State, block: Block, exits: Sequence[Exit], live: Collection[str]
+) -> Any:
+    """Emit the ``scope`` that the ``leave`` operations of ``exits`` end; returns their result."""
+    cx = frame.cx
+    states = [exit.state for exit in exits]
+    slots = changed_slots(states, live, len(start.heap))
+    results = [exit.result for exit in exits]
+    merge = Merge(frame, states, slots, _on_some_exits(states), results)
+    for number, exit in enumerate(exits):
+        with cx.before_exit(exit.op):
+            assert isinstance(exit.op, Leave)
+            exit.op.values = merge.operands(number)
+    op = cx.add(Scope(merge.types, block))
+    states[0].restore(frame)
+    drop_dead(frame, states, live)
+    return merge.apply(op.results)
+
+
+def drop_dead(frame: Frame, states: Sequence[State], live: Collection[str]) -> None:
+    """What nobody reads any more has no value: that of one path would not be visible."""
+    for slot in changed_slots(states, None, 0):
+        if slot.depth == 0 and slot.name not in live:
+            frame.vars.pop(slot.name, None)
+
+
+def _on_some_exits(states: Sequence[State]) -> Callable[[Slot, Sequence[Any]], Poison]:
+    """Explains a variable that only some paths through an unrolled loop assign."""
+
+    def explain(slot: Slot, values: Sequence[Any]) -> Poison:
+        places = [slot.where(state) for state in states]
+        found = [place for place in places if place is not None]
+        return Poison(
+            NameNotFound,
+            f"{slot.name!r} may have no value here: a jump may leave the loop before it is"
+            " assigned",
+            (("it is assigned here", found[0]),) if found else (),
+            f"assign {slot.name!r} before the loop",
+        )
+
+    return explain
 
 
 def _one_sided(where: Loc, states: Sequence[State]) -> Callable[[Slot, Sequence[Any]], Poison]:

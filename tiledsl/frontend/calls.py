@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Block, Value
-from tiledsl.codegen.ir.ops.control import Leave, Scope
+from tiledsl.codegen.ir.ops.control import Leave
 from tiledsl.errors import TileError
 from tiledsl.frontend import python_builtins, records
 from tiledsl.frontend.aggregates import contains_value
 from tiledsl.frontend.attributes import BoundMethod
-from tiledsl.frontend.branches import Outcome
+from tiledsl.frontend.branches import Outcome, scope
 from tiledsl.frontend.function import Function, NestedFunction
-from tiledsl.frontend.merging import Merge, Slot, changed_slots
 from tiledsl.frontend.objects import TracedObject
 from tiledsl.frontend.registry import call_of, function_of
-from tiledsl.frontend.scope import Exit, Frame, Poison, State
+from tiledsl.frontend.scope import Exit, Frame, State
 from tiledsl.frontend.source import FunctionSource, source_of
 
 if TYPE_CHECKING:
@@ -225,14 +224,15 @@ def _inline(
             if outcome is Outcome.DEAD and not frame.returns:
                 raise _never_returns(cx, source)
             if frame.returns and outcome is Outcome.RETURN:
-                op = cx.end(Leave(()))
+                with frame.at(frame.jump or cx.loc):
+                    op = cx.end(Leave(()))
                 frame.returns.append(Exit(op, State.capture(frame), result))
     finally:
         cx.frames.pop()
     if not frame.returns:
         cx.splice(block)
         return result
-    return _scope(frame, start, block)
+    return scope(frame, start, block, frame.returns, ())
 
 
 def _never_returns(cx: Context, source: FunctionSource) -> Exception:
@@ -240,23 +240,3 @@ def _never_returns(cx: Context, source: FunctionSource) -> Exception:
         f"{source.name} never returns: it ends in a loop without break or return",
         hint="write an endless loop in the kernel itself",
     )
-
-
-def _scope(frame: Frame, start: State, block: Block) -> Any:
-    """Close an inlined function that ``leave`` ends from several places."""
-    cx = frame.cx
-    exits = frame.returns
-    states = [exit.state for exit in exits]
-    slots = changed_slots(states, (), len(start.heap))
-    merge = Merge(frame, states, slots, _never_unbound, [exit.result for exit in exits])
-    for number, exit in enumerate(exits):
-        with cx.before_exit(exit.op):
-            assert isinstance(exit.op, Leave)
-            exit.op.values = merge.operands(number)
-    op = cx.add(Scope(merge.types, block))
-    states[0].restore(frame)
-    return merge.apply(op.results)
-
-
-def _never_unbound(slot: Slot, values: Sequence[Any]) -> Poison:
-    raise AssertionError("only objects are merged where a function returns")

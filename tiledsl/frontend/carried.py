@@ -148,8 +148,10 @@ class LoopTracer:
                 outcome, result = body(argument)
                 if outcome is Outcome.FALL:
                     outcome = Outcome.CONTINUE
+                    frame.jump = None
                 if outcome is not Outcome.DEAD:
-                    materialise(frame, outcome, result)
+                    with frame.at(frame.jump or cx.loc):
+                        materialise(frame, outcome, result)
         finally:
             frame.loops.pop()
 

@@ -73,6 +73,8 @@ def _describe_value(value: Value) -> str:
 
 
 def _describe_object(x: Any) -> str:
+    if type(x).__name__ == "BoundMethod":  # of attributes.py, above this module
+        return f"the method {x.name}, not called"
     if isinstance(x, type):
         return f"the class {x.__name__}"
     if isinstance(x, types.ModuleType):

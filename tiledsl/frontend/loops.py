@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 from tiledsl.codegen.ir.core import Block, Value
 from tiledsl.codegen.ir.ops.arith import Unary
 from tiledsl.codegen.ir.ops.control import For, If, Loop, Yield
-from tiledsl.frontend.branches import Outcome, materialise
+from tiledsl.frontend.branches import Outcome, close, materialise, scope, trace_way
 from tiledsl.frontend.carried import LoopTracer, Sure
 from tiledsl.frontend.expressions import evaluate
 from tiledsl.frontend.iteration import counter_dtype, elements
@@ -49,22 +51,81 @@ def _refuse_else(frame: Frame, node: ast.For | ast.While) -> None:
             )
 
 
-def _unrolled(frame: Frame, node: ast.For, items: list[Any]) -> Flow:
+def _unrolled(frame: Frame, node: ast.For, items: Sequence[Any]) -> Flow:
     """Trace the body once for each item."""
-    owner = frame.owner
-    live = frame.source.liveness.head(node) | frame.source.liveness.after(node)
-    for item in items:
-        assign(frame, node.target, item)
-        owner.loops.append(LoopState(len(owner.withs), unrolled=True, live=live))
-        try:
-            flow = run_block(frame, node.body)
-        finally:
-            owner.loops.pop()
-        if flow[0] is Outcome.BREAK:
+    liveness = frame.source.liveness
+    live = liveness.head(node) | liveness.after(node)
+    for number, item in enumerate(items):
+        outcome, result = _iteration(frame, node, item, live)
+        if outcome is Outcome.BREAK:
             break
-        if flow[0] in (Outcome.RETURN, Outcome.DEAD):
-            return flow
+        if outcome in (Outcome.RETURN, Outcome.DEAD):
+            return outcome, result
+        if isinstance(result, Value):
+            # Whether it goes on is only known at run time: the rest stands under a condition.
+            rest = functools.partial(_unrolled, frame, node, items[number + 1 :])
+            start = State.capture(frame)
+            ways = (trace_way(frame, start, rest), trace_way(frame, start, lambda: FALL))
+            return close(frame, start, result, ways, liveness.after(node))
     return FALL
+
+
+def _iteration(frame: Frame, node: ast.For, item: Any, live: frozenset[str]) -> Flow:
+    """One iteration of an unrolled loop; with ``FALL``, a value that says whether to go on."""
+    cx, owner = frame.cx, frame.owner
+    assign(frame, node.target, item)
+    loop = LoopState(len(owner.withs), unrolled=True, live=live)
+    start = State.capture(frame)
+    returns = len(owner.returns)
+    block = Block()
+    owner.loops.append(loop)
+    try:
+        if not _jumps_under_condition(node):
+            return run_block(frame, node.body)
+        with cx.inside(block):
+            flow = run_block(frame, node.body)
+            jumped = bool(loop.breaks or loop.continues)
+            returned = flow[0] is Outcome.RETURN and owner.kind != "kernel"
+            if jumped and flow[0] is not Outcome.DEAD and not returned:
+                outcome = Outcome.CONTINUE if flow[0] is Outcome.FALL else flow[0]
+                with frame.at((owner.jump if flow[0] is not Outcome.FALL else None) or cx.loc):
+                    materialise(frame, outcome)
+    finally:
+        owner.loops.pop()
+    exits = [*loop.continues, *loop.breaks]
+    if not exits:
+        cx.splice(block)
+        return flow
+    if returned or len(owner.returns) > returns:
+        with frame.at(owner.jump or cx.loc):
+            raise cx.syntax_error(
+                "`return` in an unrolled loop that `break` or `continue` leaves at run time",
+                hint="set a variable and return behind the loop, or loop over range(...)",
+            )
+    goes_on = scope(frame, start, block, exits, live)
+    if goes_on is False:
+        return Outcome.BREAK, None
+    return Outcome.FALL, None if goes_on is True else goes_on
+
+
+def _jumps_under_condition(node: ast.For) -> bool:
+    """Whether a ``break`` or ``continue`` of this very loop stands in a branch."""
+
+    def jumps(statements: Sequence[ast.stmt], conditional: bool) -> bool:
+        for inner in statements:
+            match inner:
+                case ast.Break() | ast.Continue():
+                    if conditional:
+                        return True
+                case ast.If(body=body, orelse=orelse):
+                    if jumps(body, True) or jumps(orelse, True):
+                        return True
+                case ast.With(body=body):
+                    if jumps(body, conditional):
+                        return True
+        return False
+
+    return jumps(node.body, False)
 
 
 def _run_time_for(frame: Frame, node: ast.For, iteration: Iteration, *, runs: bool) -> Flow:

@@ -82,6 +82,7 @@ class Frame:
         self.loops: list[LoopState] = []
         self.returns: list[Exit] = []
         self.branches = len(cx.branches)
+        self.jump: Loc | None = None  # the last break, continue or return that was traced
 
     @property
     def owner(self) -> Frame:

@@ -13,7 +13,7 @@ from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.frontend import subscripts
 from tiledsl.frontend.attributes import get_attribute, set_attribute
-from tiledsl.frontend.branches import Outcome, Way, extend, materialise, meet, part, trace_way
+from tiledsl.frontend.branches import Outcome, Way, close, extend, trace_way
 from tiledsl.frontend.expressions import BINARY, binary, evaluate
 from tiledsl.frontend.function import NestedFunction
 from tiledsl.frontend.iteration import assign_names, unpack
@@ -219,6 +219,7 @@ def _def(frame: Frame, node: ast.FunctionDef) -> Flow:
 
 @statement(ast.Return)
 def _return(frame: Frame, node: ast.Return) -> Flow:
+    frame.owner.jump = frame.cx.loc
     value = None if node.value is None else evaluate(frame, node.value)
     if frame.owner.kind == "kernel" and value is not None:
         raise frame.cx.syntax_error(
@@ -230,11 +231,13 @@ def _return(frame: Frame, node: ast.Return) -> Flow:
 
 @statement(ast.Break)
 def _break(frame: Frame, node: ast.Break) -> Flow:
+    frame.owner.jump = frame.cx.loc
     return Outcome.BREAK, None
 
 
 @statement(ast.Continue)
 def _continue(frame: Frame, node: ast.Continue) -> Flow:
+    frame.owner.jump = frame.cx.loc
     return Outcome.CONTINUE, None
 
 
@@ -269,7 +272,8 @@ def _if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt], tail: bool) -> tup
     finally:
         cx.branches.pop()
     with frame.at(where):
-        return _close_if(frame, node, start, condition, ways), consumed
+        live = frame.source.liveness.after(node)
+        return close(frame, start, condition, ways, live), consumed
 
 
 def _take_rest(frame: Frame, ways: tuple[Way, Way], rest: Sequence[ast.stmt]) -> bool:
@@ -278,33 +282,6 @@ def _take_rest(frame: Frame, ways: tuple[Way, Way], rest: Sequence[ast.stmt]) ->
             extend(frame, other, lambda: run_block(frame, rest, tail=True))
             return True
     return False
-
-
-def _close_if(
-    frame: Frame, node: ast.If, start: State, condition: Value, ways: tuple[Way, Way]
-) -> Flow:
-    then, orelse = ways
-    if then.outcome is orelse.outcome and then.outcome is not Outcome.DEAD:
-        live = _live_after(frame, node, then.outcome)
-        result = meet(frame, start, condition, ways, live, results=then.outcome is Outcome.RETURN)
-        return then.outcome, result
-    if Outcome.DEAD not in (then.outcome, orelse.outcome):
-        # They part: a jump out of one of them becomes an operation at its end.
-        jumping = then if then.outcome is not Outcome.FALL else orelse
-        outcome, result = jumping.outcome, jumping.result
-        extend(frame, jumping, lambda: (materialise(frame, outcome, result), None))
-    going = orelse if then.outcome is Outcome.DEAD else then
-    return part(frame, condition, ways), going.result
-
-
-def _live_after(frame: Frame, node: ast.If, outcome: Outcome) -> frozenset[str]:
-    """The names that whoever comes next still reads."""
-    if outcome is Outcome.FALL:
-        return frame.source.liveness.after(node)
-    if outcome is Outcome.RETURN:
-        return frozenset()
-    loop = frame.owner.loops[-1]
-    return loop.live
 
 
 def _load_other_statements() -> None:

@@ -73,7 +73,7 @@ def _region(
             hint="write the roles one behind the other",
             notes=[("the outer role begins here", cx.role.loc)],
         )
-    if not cx.at_top or frame.kind != "kernel" or frame.loops:
+    if not cx.at_top or frame.kind != "kernel":
         raise cx.syntax_error(
             "a role must stand at the top of the kernel, in no run-time loop, branch or function",
             hint="write the loop or the condition inside of the role",
