@@ -11,8 +11,9 @@ each contender's result is checked before it is timed. A ratio above 1 means tha
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,12 @@ def parse_config(text: str) -> Config:
     return {name.strip(): int(value) for name, value in pairs}
 
 
+def parse_shape(text: str) -> tuple[int, int, int]:
+    """``4096,4096,512`` as (M, N, K)."""
+    m, n, k = map(int, text.split(","))
+    return m, n, k
+
+
 def prepare(
     torch: Any, shapes: Sequence[tuple[int, int, int]], configs: Sequence[Config], dtype: str
 ) -> Prepared:
@@ -69,10 +76,7 @@ def prepare(
     for shape in shapes:
         m, n, k = shape
         size = 2 * (m * k + n * k + m * n)
-        seeds = iter(range(1000))
-        buffers = timing.Rotated(
-            lambda shape=shape, seeds=seeds: _buffers(torch, shape, dtype, next(seeds)), size
-        )
+        buffers = timing.Rotated(partial(_buffers, torch, shape, dtype, itertools.count()), size)
         methods: list[tuple[str, Callable[[Any, Any, Any], object]]] = [
             ("torch", lambda a, b, c: torch.matmul(a, b.T, out=c))
         ]
@@ -88,8 +92,10 @@ def prepare(
     return done
 
 
-def _buffers(torch: Any, shape: tuple[int, int, int], dtype: str, seed: int) -> tuple[Any, ...]:
-    problem = make_problem(shape, dtype, dtype, seed, torch)
+def _buffers(
+    torch: Any, shape: tuple[int, int, int], dtype: str, seeds: Iterator[int]
+) -> tuple[Any, ...]:
+    problem = make_problem(shape, dtype, dtype, next(seeds), torch)
     return problem.a, problem.b, problem.c
 
 
@@ -144,7 +150,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a third of the repeats, no files")
     parser.add_argument("--dtype", choices=("bfloat16", "float16"), default="bfloat16")
     parser.add_argument("--repeats", type=int, help="samples of each call; default 50, quick 15")
-    parser.add_argument("--shape", action="append", help="M,N,K; may be given several times")
+    parser.add_argument(
+        "--shape", action="append", type=parse_shape, help="M,N,K; may be given several times"
+    )
     parser.add_argument("--config", action="append", type=parse_config, default=[])
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--no-compile-time", action="store_true")
@@ -154,7 +162,7 @@ def main() -> int:
         print(f"benchmarks/gemm.py needs a GPU: {why}")
         return 1
     repeats = options.repeats or (15 if options.quick else 50)
-    shapes = [tuple(map(int, text.split(","))) for text in options.shape or ()] or SHAPES
+    shapes = options.shape or SHAPES
 
     prepared = prepare(torch, shapes, [{}, *options.config], options.dtype)
     for text in prepared.wrong:

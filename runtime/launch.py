@@ -174,12 +174,19 @@ class Launcher:
         kernel: the machine code.
         slots: its machine parameters (``Plan.params``).
         names: names of the kernel's run-time parameters, in the order of the arguments.
+        require: called with the shapes of the tensor arguments, by index, and all arguments,
+            before they are first launched with; raises when the kernel refuses them.
     """
 
     def __init__(
-        self, kernel: LoadedKernel, slots: Sequence[ParamSlot], names: Sequence[str]
+        self,
+        kernel: LoadedKernel,
+        slots: Sequence[ParamSlot],
+        names: Sequence[str],
+        require: Callable[[dict[int, tuple[int, ...]], Sequence[Any]], None] | None = None,
     ) -> None:
         self.kernel = kernel
+        self._require = require
         self.slots = tuple(slots)
         self.names = tuple(names)
         self._abi_checked = False
@@ -238,6 +245,8 @@ class Launcher:
             for number, value in enumerate(args)
             if framework_of(value) is not None
         }
+        if self._require is not None:
+            self._require({number: array.shape for number, array in arrays.items()}, args)
         ordinal = check_same_device((self.names[number], array) for number, array in arrays.items())
         on = current_device() if ordinal is None else device(ordinal)
         self.kernel.function(on)  # says first whether the kernel can run here at all

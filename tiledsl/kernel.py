@@ -33,6 +33,7 @@ from tiledsl.language.grid import Persistent
 from tiledsl.language.tensor import Spec
 from tiledsl.runtime import arguments
 from tiledsl.runtime.arrays import ArraySpec
+from tiledsl.runtime.requirements import check_requirements
 from tiledsl.runtime.tensormap import check_tensormap
 
 if TYPE_CHECKING:
@@ -201,7 +202,13 @@ class Kernel:
                 shared_bytes=compiled.plan.shared_bytes,
                 target=compiled.target.name,
             )
-            launcher = Launcher(loaded, compiled.plan.params, self._run_time)
+            require = functools.partial(check_requirements, compiled.kernel)
+            launcher = Launcher(
+                loaded,
+                compiled.plan.params,
+                self._run_time,
+                require if compiled.plan.requirements else None,
+            )
             self._launchers[key] = launcher
         return launcher
 
@@ -221,18 +228,24 @@ class Kernel:
         from tiledsl.runtime.emulator import emulate
 
         compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
-        self._check_tensor_maps(compiled, values)
+        self._check_emulated(compiled, values)
         grid = blocks if blocks is not None else (EMULATED_MULTIPROCESSORS,)
         emulate(compiled.kernel, values, grid=(*grid, 1, 1)[:3])
 
-    def _check_tensor_maps(self, compiled: CompiledKernel, values: list[Any]) -> None:
-        """The hardware's rules hold on the emulator too: what runs here shall run on the GPU."""
+    def _check_emulated(self, compiled: CompiledKernel, values: list[Any]) -> None:
+        """What a launch on the GPU would refuse is refused here too."""
+        arrays = {
+            index: arguments.read_array(name, value)
+            for index, (name, value) in enumerate(zip(self._run_time, values, strict=True))
+            if hasattr(value, "shape") and value.shape != ()
+        }
+        shapes = {index: array.shape for index, array in arrays.items()}
+        check_requirements(compiled.kernel, shapes, values)
         for slot in compiled.plan.params:
             if slot.spec is not None:
-                name = self._run_time[slot.param]
-                array = arguments.read_array(name, values[slot.param])
                 # Where NumPy put the array says nothing about where it will be on the GPU.
-                check_tensormap(name, replace(array, pointer=0), slot.spec)
+                placed = replace(arrays[slot.param], pointer=0)
+                check_tensormap(self._run_time[slot.param], placed, slot.spec)
 
     # -------------------------------------------------------------------------- compiling
 

@@ -88,7 +88,8 @@ class _LinearWalker(PathWalker[State]):
             return self._release(op, state)
         if isinstance(op, _USES):
             self._use(op, state)
-        if isinstance(op, control.If | control.For | control.Loop | control.Scope) or op.is_terminator:
+        nests = isinstance(op, control.If | control.For | control.Loop | control.Scope)
+        if nests or op.is_terminator:
             self._no_escape(op, op.operands)
         return state
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
+from tiledsl.errors import Loc
 
 WARP = 32
 
@@ -116,6 +118,15 @@ class ParamSlot:
         return f"{self.kind} #{self.param}" + (f" {self.dtype.short}" if self.dtype else "")
 
 
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A condition on extents and scalar arguments, to be checked on the host before a launch."""
+
+    condition: Value
+    message: str
+    loc: Loc
+
+
 @dataclass(slots=True)
 class Plan:
     """All decisions. Each planning pass fills in its part.
@@ -128,6 +139,7 @@ class Plan:
         shared_bytes: dynamic shared memory of a block.
         counts: arrivals that complete a phase, by ring name and ``"full"``/``"empty"``.
         params: machine parameters in order.
+        requirements: what a launch must fulfil (``assert`` at the top of the kernel).
     """
 
     roles: list[RolePlan] = field(default_factory=list)
@@ -137,6 +149,7 @@ class Plan:
     shared_bytes: int = 0
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     params: list[ParamSlot] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
 
     def role(self, name: str) -> RolePlan:
         return next(role for role in self.roles if role.name == name)

@@ -9,13 +9,14 @@ from tiledsl.codegen.ir.core import Op, Value
 from tiledsl.codegen.ir.layouts import tma_box
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.codegen.ir.plan import ParamSlot, TensorMapSpec
-from tiledsl.codegen.ir.types import BufferType, SharedTile, TensorType
+from tiledsl.codegen.ir.types import BufferType, RingType, SharedTile, TensorType
 from tiledsl.codegen.nvptx.context import Lowering
 from tiledsl.codegen.nvptx.llvm_ext import I32
 from tiledsl.codegen.nvptx.registry import lower
 from tiledsl.errors import InternalError, InvalidValue
 
 MAX_RANK = 5  # dimensions of a tensor map
+SHARED_ALIGNMENT = 128  # bytes, of the shared-memory address of a copy
 
 
 def _tensor_map(
@@ -59,6 +60,32 @@ def _boxes(shared: SharedTile) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield offset, start
 
 
+def _aligned_boxes(op: Op, tile_value: Value) -> list[tuple[int, tuple[int, ...]]]:
+    """The copies of a tile.
+
+    Raises:
+        InvalidValue: one of them would start where the hardware cannot copy.
+    """
+    shared = tile_value.type
+    assert isinstance(shared, SharedTile)
+    boxes = list(_boxes(shared))
+    starts = [offset for offset, _ in boxes]
+    owner = tile_value.owner
+    if isinstance(owner, tile.PayloadTile) and isinstance(owner.ring.type, RingType):
+        ring = owner.ring.type
+        starts += [shared.nbytes * number for number in range(ring.stages * ring.k_group)]
+    for start in starts:
+        if start % SHARED_ALIGNMENT:
+            raise InvalidValue(
+                f"bulk tensor copies of {shared} would start {start} bytes into shared memory:"
+                f" expected a multiple of {SHARED_ALIGNMENT}",
+                op.loc,
+                hint="use a tile with more rows, or with longer rows"
+                f" ({shared.nbytes} bytes in {len(boxes)} copies)",
+            )
+    return boxes
+
+
 def _coordinates(low: Lowering, coords: Sequence[Value], start: Sequence[int]) -> list[Any]:
     """Coordinates of one copy, innermost first as PTX wants them."""
     padded = [0] * (len(coords) - len(start)) + list(start)
@@ -85,7 +112,7 @@ def _load(low: Lowering, op: tile.TmaLoad) -> None:
         f".mbarrier::complete_tx::bytes [$0], [$1, {{{_places(3, rank)}}}], [$2];"
     )
     address, barrier = low.get(op.tile), low.get(op.barrier)
-    for offset, start in _boxes(shared):
+    for offset, start in _aligned_boxes(op, op.tile):
         to = low.builder.add(address, I32(offset)) if offset else address
         operands = [("r", to), ("l", tensor_map), ("r", barrier)]
         operands += [("r", coord) for coord in _coordinates(low, op.coords, start)]
@@ -119,7 +146,7 @@ def _store_shared(low: Lowering, op: protocol.TmaStoreShared) -> None:
     assert isinstance(shared, SharedTile)
     box = tma_box(shared.stored_shape, shared.dtype.itemsize, shared.swizzle)
     tensor_map = _tensor_map(low, op, op.tensor, box, shared.swizzle, "store")
-    for offset, start in _boxes(shared):
+    for offset, start in _aligned_boxes(op, op.tile):
         address = low.get(op.tile)
         if offset:
             address = low.builder.add(address, I32(offset))

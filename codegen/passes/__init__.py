@@ -20,6 +20,7 @@ from tiledsl.codegen.passes.plan_roles import plan_roles
 from tiledsl.codegen.passes.plan_shared import plan_shared
 from tiledsl.codegen.passes.rewrite import remove_dead
 from tiledsl.codegen.passes.schedule_async import schedule_async
+from tiledsl.codegen.passes.take_requirements import take_requirements
 
 Pass = Callable[[Kernel], None]
 
@@ -66,6 +67,7 @@ def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -
         ("check_linear_stages", check_linear_stages),
         ("derive_bytes", derive_bytes),
         ("infer_layouts", infer_layouts),
+        ("take_requirements", take_requirements),
         # Down to protocol level.
         ("expand_stores", lower),
         ("expand_pipelines", expand_pipelines),

@@ -95,7 +95,8 @@ def _named_barriers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
             role.role_barrier, following = following, following + 1
     if following > limits.named_barriers:
         raise ResourceLimit(
-            f"the roles need {following - 1} named barriers: a block has {limits.named_barriers - 1}",
+            f"the roles need {following - 1} named barriers: a block has"
+            f" {limits.named_barriers - 1}",
             kernel.loc,
             hint="use fewer warpgroups in the roles that store tiles",
         )

@@ -6,7 +6,7 @@ from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Block, Builder, Effect, Op, Value, users
 from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.kernel import Kernel
-from tiledsl.codegen.ir.ops import arith
+from tiledsl.codegen.ir.ops import arith, control
 from tiledsl.errors import Loc
 
 
@@ -52,12 +52,18 @@ def _remove_dead_once(kernel: Kernel) -> bool:
     used = users(kernel.body)
     changed = False
     for block in blocks_of(kernel.body):
-        kept = [op for op in block.ops if not _dead(op, used)]
+        kept = [op for op in block.ops if op.is_terminator or not _dead(op, used)]
         changed |= len(kept) != len(block.ops)
         block.ops = kept
     return changed
 
 
 def _dead(op: Op, used: dict[Value, list[Op]]) -> bool:
-    removable = op.effect in (Effect.PURE, Effect.READ)
-    return removable and not any(result in used for result in op.results)
+    return _removable(op) and not any(result in used for result in op.results)
+
+
+def _removable(op: Op) -> bool:
+    """Whether nothing but its results tells that the operation was run."""
+    if isinstance(op, control.If):
+        return all(_removable(inner) for block in op.blocks for inner in block.ops)
+    return op.effect in (Effect.PURE, Effect.READ) or isinstance(op, control.Yield)

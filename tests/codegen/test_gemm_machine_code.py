@@ -11,7 +11,7 @@ import pytest
 
 import tiledsl as td
 from tests.filecheck import filecheck
-from tests.passes.lowered import BF16, gemm
+from tests.passes.lowered import gemm
 from tiledsl.codegen.assemble import assemble
 from tiledsl.codegen.sass import SassReport
 from tiledsl.compiled import CompiledKernel

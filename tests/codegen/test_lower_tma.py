@@ -27,7 +27,7 @@ COPIES: list[tuple[tuple[int, ...], int, DType, int, int]] = [
     ((3, 4, 8, 64), 4, dtypes.bfloat16, 128, 1),
     ((2, 3, 2, 8, 64), 5, dtypes.uint8, 32, 2),
     ((16, 32), 4, dtypes.float64, 128, 2),
-    ((16,), 3, dtypes.int64, 64, 2),
+    ((16,), 3, dtypes.int64, 128, 1),
     ((4, 8, 128), 3, dtypes.float8_e4m3fn, 64, 2),
 ]
 

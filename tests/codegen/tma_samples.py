@@ -16,13 +16,16 @@ from tiledsl.codegen.ir.types import RingType, TileArray
 def copy_kernel(
     shape: tuple[int, ...], rank: int, dtype: DType, swizzle: int, name: str = "copy"
 ) -> Kernel:
-    """out[at ...] = source[at ...] for one tile, at the coordinates given as scalars c0, c1, ...
+    """out[to ...] = source[at ...] for one tile, at coordinates at0, at1, ..., to0, to1, ...
 
     One role loads the tile, another stores it from shared memory as it lies.
     """
     s = Sketch(name)
     source, out = s.tensor("source", dtype, rank), s.tensor("out", dtype, rank)
-    at = tuple(s.scalar(f"c{axis}", dtypes.int32) for axis in range(rank))
+    at, to = (
+        tuple(s.scalar(f"{name}{axis}", dtypes.int32) for axis in range(rank))
+        for name in ("at", "to")
+    )
     ring_type = RingType(2, 1, (TileArray("x", shape, dtype, swizzle),))
     ring = s.value(tile.PipelineCreate("ring", ring_type), "ring")
     with s.role("load", 1):
@@ -33,7 +36,7 @@ def copy_kernel(
     with s.role("store", 1):
         stage = s.value(tile.AcquireConsumer(ring))
         slot = s.value(tile.StageIndex(stage))
-        s.add(tile.TmaStore(s.value(tile.PayloadTile(ring, slot, 0)), out, at))
+        s.add(tile.TmaStore(s.value(tile.PayloadTile(ring, slot, 0)), out, to))
         s.add(tile.Release(stage))
     return s.kernel()
 

@@ -160,7 +160,7 @@ def no_consumer(a: td.Tensor, b: td.Tensor, c: td.Tensor):
 
 
 @td.kernel(grid=1)
-def k_does_not_match(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+def accumulator_does_not_match(a: td.Tensor, b: td.Tensor, c: td.Tensor):
     pipeline = stages_of(a, b)
     with td.role("load", warps=1):
         with pipeline.producer().acquire() as stage:
@@ -205,6 +205,27 @@ def stored_without_cast(a: td.Tensor, b: td.Tensor, c: td.Tensor):
         td.tma_store(acc, c, (0, 0))
 
 
+@td.kernel(grid=1)
+def k_of_the_tiles(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+    payload = td.StandardTilePayload(a.dtype, b.dtype, (64, 64), (64, 32), num_pipeline_stages=2)
+    pipeline = td.InputTilePipeline(payload, num_group_stages=2, k_group_size=1)
+    with td.role("load", warps=1):
+        with pipeline.producer().acquire() as stage:
+            fill(a, b, stage)
+    with td.role("mma", warps=4):
+        consume(pipeline, c)
+
+
+@td.kernel(grid=1)
+def k_of_the_tensors(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+    M, K = a.shape
+    N, K_b = b.shape
+    assert K == K_b, "a and b must have the same K"
+    assert c.shape[0] == M and c.shape[1] == N
+    if td.block_id(0) == 0:
+        c[0, 0] = 1.0
+
+
 # ------------------------------------------------------------------------------- language
 
 
@@ -237,7 +258,11 @@ COMPILE_CASES: dict[str, tuple[type[errors.TileError], Callable[[], object]]] = 
     "bytes_differ": (errors.StageError, lambda: bytes_differ.lower(BF, BF, BF, td.int32)),
     "bytes_disagree": (errors.StageError, lambda: bytes_disagree.lower(BF, BF, BF)),
     "no_consumer": (errors.StageError, lambda: no_consumer.lower(BF, BF, BF)),
-    "k_does_not_match": (errors.TypeMismatch, lambda: k_does_not_match.lower(BF, BF, BF)),
+    "accumulator_does_not_match": (
+        errors.TypeMismatch,
+        lambda: accumulator_does_not_match.lower(BF, BF, BF),
+    ),
+    "k_of_the_tiles": (errors.TypeMismatch, lambda: k_of_the_tiles.lower(BF, BF, BF)),
     "dtypes_mixed": (
         errors.TypeMismatch,
         lambda: dtypes_mixed.lower(BF, td.spec((512, 512), td.float16), BF),
@@ -279,6 +304,14 @@ def bf16(*shape: int) -> np.ndarray[Any, Any]:
 
 
 HOST_CASES: dict[str, tuple[type[errors.TileError], Callable[[], object]]] = {
+    "k_of_the_tensors": (
+        errors.LaunchError,
+        lambda: k_of_the_tensors(bf16(8, 64), bf16(8, 32), bf16(8, 8)),
+    ),
+    "shape_of_the_result": (
+        errors.LaunchError,
+        lambda: k_of_the_tensors(bf16(8, 64), bf16(16, 64), bf16(8, 8)),
+    ),
     "pitch": (errors.LaunchError, lambda: gemm(bf16(8, 9), bf16(8, 9), bf16(8, 8))),
     "inner_stride": (
         errors.LaunchError,

@@ -23,7 +23,8 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.lines: list[str] = []
-        self.loops = 0
+        self.loops = 0  # loops around the present statement, and how many of them are unrolled
+        self.unrolled = 0
         self.names = itertools.count()
         self.helpers: list[tuple[str, int]] = []
 
@@ -35,7 +36,7 @@ class Generator:
             self.emit(1, f"{name} = {self.random.choice(['a', 'b', str(number), 'a + b'])}")
         self.emit(1, "xs = [a, b, 1]")
         self.emit(1, "flag = False")
-        self.block(1, 3, "kernel", unrolled=False)
+        self.block(1, 3, "kernel")
         for number, name in enumerate((*VARIABLES, "xs[0]", "xs[1]", "xs[2]", "flag")):
             self.emit(1, f"out[{number}] += {name}")
         return "\n".join(self.lines) + "\n"
@@ -47,7 +48,7 @@ class Generator:
         self.emit(1, "xs = [p, 0, q]")
         self.emit(1, "flag = p > q")
         saved, self.helpers = self.helpers, []
-        self.block(1, 2, "helper", unrolled=False)
+        self.block(1, 2, "helper")
         self.emit(1, f"return {self.expression(1)}")
         self.helpers = [*saved, (name, 2)]
 
@@ -56,17 +57,17 @@ class Generator:
 
     # ------------------------------------------------------------------------- statements
 
-    def block(self, depth: int, fuel: int, kind: str, *, unrolled: bool) -> None:
+    def block(self, depth: int, fuel: int, kind: str) -> None:
         for _ in range(self.random.randint(1, 4)):
-            self.statement(depth, fuel, kind, unrolled)
+            self.statement(depth, fuel, kind)
 
-    def statement(self, depth: int, fuel: int, kind: str, unrolled: bool) -> None:
+    def statement(self, depth: int, fuel: int, kind: str) -> None:
         simple = [self.assignment, self.swap, self.item, self.raise_flag]
         if kind == "kernel":
             simple.append(self.store)
         compound = [self.branch, self.branch, self.for_loop, self.while_loop, self.unrolled_loop]
         if fuel and self.random.random() < 0.5:
-            self.random.choice(compound)(depth, fuel - 1, kind, unrolled)
+            self.random.choice(compound)(depth, fuel - 1, kind)
         else:
             self.random.choice(simple)(depth)
 
@@ -92,39 +93,40 @@ class Generator:
         place = self.random.randrange(8, OUTPUTS)
         self.emit(depth, f"out[{place}] += ({self.expression(1)}) % 17")
 
-    def branch(self, depth: int, fuel: int, kind: str, unrolled: bool) -> None:
+    def branch(self, depth: int, fuel: int, kind: str) -> None:
         self.emit(depth, f"if {self.condition(2)}:")
-        self.body(depth + 1, fuel, kind, unrolled)
+        self.body(depth + 1, fuel, kind)
         if self.random.random() < 0.3:
             self.emit(depth, f"elif {self.condition(1)}:")
-            self.body(depth + 1, fuel, kind, unrolled)
+            self.body(depth + 1, fuel, kind)
         if self.random.random() < 0.5:
             self.emit(depth, "else:")
-            self.body(depth + 1, fuel, kind, unrolled)
+            self.body(depth + 1, fuel, kind)
 
-    def body(self, depth: int, fuel: int, kind: str, unrolled: bool) -> None:
-        self.block(depth, fuel, kind, unrolled=unrolled)
+    def body(self, depth: int, fuel: int, kind: str) -> None:
+        self.block(depth, fuel, kind)
         if self.random.random() < 0.25:
-            self.jump(depth, kind, unrolled)
+            self.jump(depth, kind)
 
-    def jump(self, depth: int, kind: str, unrolled: bool) -> None:
+    def jump(self, depth: int, kind: str) -> None:
         jumps = ["return" if kind == "kernel" else f"return {self.expression(1)}"]
-        if unrolled and kind != "kernel":
+        if self.unrolled and kind != "kernel":
             jumps = []  # refused beside break and continue
         if self.loops:
             jumps += ["break", "continue"] * 2
-        self.emit(depth, self.random.choice(jumps))
+        if jumps:
+            self.emit(depth, self.random.choice(jumps))
 
-    def for_loop(self, depth: int, fuel: int, kind: str, unrolled: bool) -> None:
+    def for_loop(self, depth: int, fuel: int, kind: str) -> None:
         bound = self.random.choice(["4", "abs(p) % 5", "abs(q) % 4 + 1", "2, 6", "7, 0, -2"])
         name = f"i{next(self.names)}"
         self.emit(depth, f"for {name} in range({bound}):")
         self.loops += 1
         self.emit(depth + 1, f"{self.random.choice(VARIABLES)} += {name}")
-        self.body(depth + 1, fuel, kind, unrolled=False)
+        self.body(depth + 1, fuel, kind)
         self.loops -= 1
 
-    def while_loop(self, depth: int, fuel: int, kind: str, unrolled: bool) -> None:
+    def while_loop(self, depth: int, fuel: int, kind: str) -> None:
         name = f"n{next(self.names)}"
         self.emit(depth, f"{name} = {self.random.randint(0, 5)}")
         if self.random.random() < 0.3:
@@ -135,15 +137,17 @@ class Generator:
             self.emit(depth, f"while {name} > 0 and {self.condition(1)}:")
         self.emit(depth + 1, f"{name} -= 1")
         self.loops += 1
-        self.body(depth + 1, fuel, kind, unrolled=False)
+        self.body(depth + 1, fuel, kind)
         self.loops -= 1
 
-    def unrolled_loop(self, depth: int, fuel: int, kind: str, unrolled: bool) -> None:
+    def unrolled_loop(self, depth: int, fuel: int, kind: str) -> None:
         name = f"u{next(self.names)}"
         self.emit(depth, f"for {name} in (1, {self.atom()}, {self.atom()}):")
         self.emit(depth + 1, f"{self.random.choice(VARIABLES)} -= {name} % 7")
         self.loops += 1
-        self.body(depth + 1, fuel, kind, unrolled=True)
+        self.unrolled += 1
+        self.body(depth + 1, fuel, kind)
+        self.unrolled -= 1
         self.loops -= 1
 
     # ------------------------------------------------------------------------ expressions

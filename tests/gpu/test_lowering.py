@@ -134,26 +134,38 @@ def test_control_flow(name: str) -> None:
 
 @pytest.mark.parametrize(("shape", "rank", "dtype", "swizzle", "copies"), COPIES, ids=str)
 def test_copies(shape: tuple[int, ...], rank: int, dtype: DType, swizzle: int, copies: int) -> None:
-    """Whole tiles, tiles that hang over the end, and tiles before the start."""
+    """Tiles that hang over any end of the source, stored where they hang over the far ends.
+
+    The hardware refuses (as an illegal instruction) coordinates of the innermost dimension that
+    are not multiples of 16 bytes, and negative ones in a store.
+    """
     run = OnGpu(copy_kernel(shape, rank, dtype, swizzle))
     _, rng = seeded()
     full = (1,) * (rank - len(shape)) + shape
     step = 16 // dtype.itemsize
-    extents = [e + 3 for e in full]
+    extents = [extent + 3 for extent in full]
     extents[-1] = -(-extents[-1] // step) * step  # rows of a multiple of 16 bytes
-    source = to_gpu(rng.integers(0, 2, (*extents[:-1], extents[-1] * dtype.itemsize), np.uint8)
-                    .view(reference.NUMPY[dtype]), dtype)  # fmt: skip
-    for starts in itertools.islice(itertools.product(*([0, 2, -1] for _ in full)), 12):
+    raw = rng.integers(0, 256, (*extents[:-1], extents[-1] * dtype.itemsize), np.uint8)
+    source = to_gpu(raw.view(reference.NUMPY[dtype]), dtype)
+    for at in itertools.islice(itertools.product(*([0, 2, -1] for _ in full[1:]), [0, step]), 12):
+        to = [*rng.integers(0, full[:-1], rank - 1).tolist(), step * int(rng.integers(0, 2))]
         out = torch.zeros_like(source)
-        run([source, out, *starts])
-        expected = torch.zeros_like(source)
-        window = tuple(
-            slice(max(0, at), max(0, min(extent, at + size)))
-            for at, extent, size in zip(starts, extents, full, strict=True)
+        run([source, out, *at, *to])
+        held = np.zeros((*full, dtype.itemsize), np.uint8)
+        bytes_of = raw.reshape(*extents, dtype.itemsize)
+        inside = [
+            range(max(0, a), min(e, a + n)) for a, e, n in zip(at, extents, full, strict=True)
+        ]
+        held[tuple(slice(r.start - a, r.stop - a) for r, a in zip(inside, at, strict=True))] = (
+            bytes_of[tuple(slice(r.start, r.stop) for r in inside)]
         )
-        expected[window] = source[window]
-        same = out.reshape(-1).view(torch.uint8) == expected.reshape(-1).view(torch.uint8)
-        assert same.all(), starts
+        expected = np.zeros_like(bytes_of)
+        kept = [min(n, e - t) for n, e, t in zip(full, extents, to, strict=True)]
+        expected[tuple(slice(t, t + n) for t, n in zip(to, kept, strict=True))] = held[
+            tuple(slice(0, n) for n in kept)
+        ]
+        given = from_gpu(out, dtype).view(np.uint8).reshape(expected.shape)
+        assert np.array_equal(given, expected), (at, to)
 
 
 def products(shape: GemmShape, m: int, n: int, k: int) -> tuple[Any, Any, Any, Any]:

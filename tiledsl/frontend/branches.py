@@ -193,7 +193,8 @@ def scope(
     """Emit the ``scope`` that the ``leave`` operations of ``exits`` end; returns their result."""
     cx = frame.cx
     states = [exit.state for exit in exits]
-    slots = changed_slots(states, live, len(start.heap))
+    # What all exits agree on was computed inside, too, unless it was so before.
+    slots = changed_slots([start, *states], live, len(start.heap))
     results = [exit.result for exit in exits]
     merge = Merge(frame, states, slots, _on_some_exits(states), results)
     for number, exit in enumerate(exits):
@@ -202,7 +203,7 @@ def scope(
             exit.op.values = merge.operands(number)
     op = cx.add(Scope(merge.types, block))
     states[0].restore(frame)
-    drop_dead(frame, states, live)
+    drop_dead(frame, [start, *states], live)
     return merge.apply(op.results)
 
 

@@ -7,11 +7,12 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Block, Value
 from tiledsl.codegen.ir.ops.control import Leave
-from tiledsl.errors import TileError
+from tiledsl.errors import Loc, TileError
 from tiledsl.frontend import python_builtins, records
 from tiledsl.frontend.aggregates import contains_value
 from tiledsl.frontend.attributes import BoundMethod
@@ -194,6 +195,7 @@ def _inline(
     from tiledsl.frontend.statements import run_block
 
     if len(cx.frames) > MOST_NESTED:
+        cx.loc = replace(cx.loc, call_site=_outermost(cx.loc))
         raise cx.syntax_error(
             f"{source.name}: calls are nested deeper than {MOST_NESTED}",
             hint="end a recursion by a condition that is known at compile time, or write a loop",
@@ -233,6 +235,14 @@ def _inline(
         cx.splice(block)
         return result
     return scope(frame, start, block, frame.returns, ())
+
+
+def _outermost(loc: Loc) -> Loc | None:
+    """The call in the kernel itself: all the calls between would hide it."""
+    site = loc.call_site
+    while site is not None and site.call_site is not None:
+        site = site.call_site
+    return site
 
 
 def _never_returns(cx: Context, source: FunctionSource) -> Exception:

@@ -84,8 +84,7 @@ class Context:
     def add(self, op: _OpT, name: str = "") -> _OpT:
         """Append an operation at ``loc``; its operands must be visible in the current block."""
         for value in op.operands:
-            home = self._home.get(value)
-            if self._checked and home is not None and home not in self._open:
+            if self._checked and not self.visible(value):
                 raise self.error(
                     NameNotFound,
                     f"{self.describe(value)} is used outside of the block that computes it",
@@ -123,6 +122,11 @@ class Context:
         assert position is not None
         op.at(self.loc, name)
         self.body.ops.insert(position, op)
+
+    def visible(self, value: Value) -> bool:
+        """Whether code in the current block may use a value."""
+        home = self._home.get(value)
+        return home is None or home in self._open
 
     @contextmanager
     def inside(self, block: Block) -> Iterator[Block]:

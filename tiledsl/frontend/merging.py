@@ -186,17 +186,21 @@ class Merge:
             return part.key.build(iter(leaves))
         return unflatten(self.cx, part.key, leaves)
 
+    def _visible(self, leaf: Leaf) -> bool:
+        return not isinstance(leaf, Value) or self.cx.visible(leaf)
+
     def _part(
         self, slot: Slot | None, values: Sequence[Any], wheres: Sequence[Loc | None]
     ) -> _Part:
-        if all(v is values[0] for v in values) and (slot is None or slot.object < 0):
-            return _Part(slot, key=_Same(values[0]))
         flat: list[list[Leaf]] = []
         keys: list[Key] = []
         for value in values:
             leaves: list[Leaf] = []
             keys.append(flatten(self.cx, value, leaves))
             flat.append(leaves)
+        shared = all(v is values[0] for v in values) and all(map(self._visible, flat[0]))
+        if shared and (slot is None or slot.object < 0):
+            return _Part(slot, key=_Same(values[0]))
         label = slot.label(self.frame) if slot is not None else "the result"
         differing = next((i for i, key in enumerate(keys) if key != keys[0]), None)
         if differing is not None:
@@ -207,7 +211,8 @@ class Merge:
         columns: list[_Column] = []
         for position in range(len(flat[0])):
             candidates = [leaves[position] for leaves in flat]
-            if all(same_leaf(c, candidates[0]) for c in candidates):
+            first = candidates[0]
+            if self._visible(first) and all(same_leaf(c, first) for c in candidates):
                 refs.append(candidates[0])
                 continue
             found = leaf_type(self.cx, candidates[0])

@@ -11,6 +11,7 @@ from typing import Any
 
 from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
+from tiledsl.codegen.ir.ops import tile
 from tiledsl.frontend import subscripts
 from tiledsl.frontend.attributes import get_attribute, set_attribute
 from tiledsl.frontend.branches import Outcome, Way, close, extend, trace_way
@@ -176,13 +177,29 @@ def _assert(frame: Frame, node: ast.Assert) -> Flow:
     cx = frame.cx
     truth = cx.truth(evaluate(frame, node.test))
     if isinstance(truth, Value):
-        raise cx.syntax_error(
-            "the condition of an assert must be known at compile time",
-            hint="td.print what is wrong under an if, or check it before the launch",
-        )
+        return _require(frame, node, truth)
     if not truth:
         message = "" if node.msg is None else f": {evaluate(frame, node.msg)}"
         raise cx.value_error(f"assertion failed{message}")
+    return FALL
+
+
+def _require(frame: Frame, node: ast.Assert, condition: Value) -> Flow:
+    """A run-time condition at the top of the kernel becomes a condition on the launch."""
+    cx = frame.cx
+    if not cx.at_top:
+        raise cx.syntax_error(
+            "an assert on run-time values is checked before the launch: expected it at the top of"
+            " the kernel, outside of roles, loops and branches",
+            hint="assert on shapes before the first td.role, or td.print what is wrong under an if",
+        )
+    message = "" if node.msg is None else evaluate(frame, node.msg)
+    if not isinstance(message, str):
+        raise cx.type_error(
+            f"the message of an assert must be known at compile time, got {cx.describe(message)}",
+            hint="the values that were compared are reported by themselves",
+        )
+    cx.add(tile.Require(condition, message))
     return FALL
 
 

@@ -145,6 +145,24 @@ class Print(Op):
                 raise ValueError(f"prints scalars only, got {value.type}")
 
 
+@define("launch.require", levels=TILE, effect=Effect.WRITE)
+class Require(Op):
+    """Refuse the launch unless a condition on extents and scalar arguments holds.
+
+    Evaluated on the host, for each launch; nothing of it is left in the kernel.
+    """
+
+    condition: Value = operand()
+    message: str = attribute()
+
+    def print_head(self, name: Namer) -> str:
+        return f"launch.require {name(self.condition)}"
+
+    def verify(self) -> None:
+        if self.condition.type != Scalar(dtypes.bool_):
+            raise ValueError(f"the condition must be a bool_ scalar, got {self.condition.type}")
+
+
 # ------------------------------------------------------------------------------- pipelines
 
 

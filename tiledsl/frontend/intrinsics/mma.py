@@ -56,7 +56,7 @@ def _check_shapes(cx: Context, a: SharedTile, b: SharedTile, acc: Tile) -> None:
             raise cx.type_error(f"td.mma: {name}: expected a tile of rank 2, got shape {shape}")
     (m, k), (rows, n) = a.shape, b.shape
     if k != rows:
-        fits = b.shape[1] == k
+        fits = b.shape[1] == k and not b.transposed
         raise cx.type_error(
             f"td.mma: K does not match: a has shape {a.shape}, (M, K), and b has shape {b.shape},"
             f" (K, N): expected b with {k} rows, got {rows}",
