@@ -128,8 +128,12 @@ class BoundLaunch:
     def _check_stream(self, stream: int) -> None:
         if stream in DEFAULT_STREAMS:  # of whatever device is current
             return
+        drv = driver()
         with self.device.current():
-            answer = driver().cuStreamGetDevice(driver().CUstream(stream))
+            answer = drv.cuStreamGetDevice(drv.CUstream(stream))
+        if answer[0] == drv.CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+            # Asking is not allowed during a graph capture; a wrong stream fails the launch then.
+            return
         owner = int(check(answer, f"reading the stream {stream:#x}"))
         if owner != self.device.ordinal:
             raise LaunchError(
@@ -251,7 +255,7 @@ class Launcher:
         on = current_device() if ordinal is None else device(ordinal)
         self.kernel.function(on)  # says first whether the kernel can run here at all
         packed = pack_parameters(self.slots, self.names, arrays, args)
-        self._check_abi(packed)
+        self._check_abi(packed, on)
         return BoundLaunch(self.kernel, on, blocks(grid, on), packed)
 
     def _learn(self, args: Sequence[Any]) -> _Reading:
@@ -292,11 +296,12 @@ class Launcher:
             f" ({', '.join(self.names)}), got {len(args)}"
         )
 
-    def _check_abi(self, packed: Sequence[bytes]) -> None:
+    def _check_abi(self, packed: Sequence[bytes], on: Device) -> None:
         """Once a launcher: what the code declares is what the plan says."""
         if self._abi_checked:
             return
-        expected = self.kernel.parameter_sizes()
+        with on.current():
+            expected = self.kernel.parameter_sizes()
         given = [len(data) for data in packed]
         if expected != given:
             raise InternalError(

@@ -50,7 +50,10 @@ class LoadedKernel:
         return found
 
     def parameter_sizes(self) -> list[int]:
-        """Bytes of each machine parameter, as the loaded code declares them (after a launch)."""
+        """Bytes of each machine parameter, as the loaded code declares them.
+
+        To be called with the device's context current, after ``function``.
+        """
         drv = driver()
         sizes: list[int] = []
         while True:
@@ -89,10 +92,9 @@ class LoadedKernel:
 
     def _load(self) -> Any:
         drv = driver()
-        library = check(
-            drv.cuLibraryLoadData(self.cubin, [], [], 0, [], [], 0),
-            f"loading the code of kernel {self.name} ({len(self.cubin)} bytes, {self.target})",
-        )
-        return check(
-            drv.cuLibraryGetKernel(library, self.name.encode()), f"finding kernel {self.name}"
-        )
+        loading = f"loading the code of kernel {self.name} ({len(self.cubin)} bytes, {self.target})"
+        library = check(drv.cuLibraryLoadData(self.cubin, [], [], 0, [], [], 0), loading)
+        answer = drv.cuLibraryGetKernel(library, self.name.encode())
+        # Code that is none is only noticed when it is looked into.
+        absent = answer[0] == drv.CUresult.CUDA_ERROR_NOT_FOUND
+        return check(answer, f"finding kernel {self.name}" if absent else loading)

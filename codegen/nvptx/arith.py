@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
+
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
@@ -18,9 +20,9 @@ from tiledsl.codegen.ir.types import Tile
 from tiledsl.codegen.nvptx.casts import convert
 from tiledsl.codegen.nvptx.context import Lowering
 from tiledsl.codegen.nvptx.fmod import float_floordiv, float_mod
-from tiledsl.codegen.nvptx.llvm_ext import I1
+from tiledsl.codegen.nvptx.llvm_ext import BF16, F16, I1, I16
 from tiledsl.codegen.nvptx.registry import lower
-from tiledsl.codegen.nvptx.values import LLVM_TYPES, RegisterTile, constant, fragment
+from tiledsl.codegen.nvptx.values import RegisterTile, constant, fragment
 from tiledsl.errors import InternalError
 
 # Multiplications and additions may be fused into one rounding, as nvcc does by default.
@@ -117,37 +119,24 @@ def _cast(low: Lowering, op: arith.Cast) -> None:
         low.define(op.result, convert(low, low.get(op.value), source, op.dtype))
 
 
+# Instructions that convert two float32 at once: the intrinsic, and the type of the pair.
+_PACKS: dict[DType, tuple[str, Any]] = {
+    dtypes.bfloat16: ("llvm.nvvm.ff2bf16x2.rn", ir.VectorType(BF16, 2)),
+    dtypes.float16: ("llvm.nvvm.ff2f16x2.rn", ir.VectorType(F16, 2)),
+    dtypes.float8_e4m3fn: ("llvm.nvvm.ff.to.e4m3x2.rn", I16),
+    dtypes.float8_e5m2: ("llvm.nvvm.ff.to.e5m2x2.rn", I16),
+}
+
+
 def _cast_tile(low: Lowering, value: Value, source: DType, dtype: DType) -> RegisterTile:
     elements = low.elements(value)
-    pack = _PACKS.get(dtype)
-    if source != dtypes.float32 or pack is None:
+    if source != dtypes.float32 or dtype not in _PACKS:
         return RegisterTile(dtype, [convert(low, e, source, dtype) for e in elements])
-    # Two neighbours in one instruction. The first operand becomes the upper half.
-    kind = LLVM_TYPES[dtype]
-    name, result = pack(kind)
-    pairs = [
-        low.intrinsic(name, result, (high, low_half))
-        for low_half, high in zip(elements[0::2], elements[1::2], strict=True)
-    ]
+    name, kind = _PACKS[dtype]
+    # The first operand becomes the upper half.
+    neighbours = zip(elements[0::2], elements[1::2], strict=True)
+    pairs = [low.intrinsic(name, kind, (upper, lower)) for lower, upper in neighbours]
     return RegisterTile(dtype, pairs=pairs)
-
-
-def _vector(name: str) -> Callable[[Any], tuple[str, Any]]:
-    from llvmlite import ir
-
-    return lambda kind: (name, ir.VectorType(kind, 2))
-
-
-def _sixteen_bits(name: str) -> Callable[[Any], tuple[str, Any]]:
-    return lambda _: (name, LLVM_TYPES[dtypes.int16])
-
-
-_PACKS = {
-    dtypes.bfloat16: _vector("llvm.nvvm.ff2bf16x2.rn"),
-    dtypes.float16: _vector("llvm.nvvm.ff2f16x2.rn"),
-    dtypes.float8_e4m3fn: _sixteen_bits("llvm.nvvm.ff.to.e4m3x2.rn"),
-    dtypes.float8_e5m2: _sixteen_bits("llvm.nvvm.ff.to.e5m2x2.rn"),
-}
 
 
 # --------------------------------------------------------------------------- integers

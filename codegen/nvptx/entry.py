@@ -248,7 +248,7 @@ class _Entry:
                 return
             if isinstance(op, control.Role):
                 seen = op
-            elif seen is None or op.effect is Effect.PURE:
+            elif seen is None or op.effect in (Effect.PURE, Effect.READ):
                 low.operation(op)
             elif not op.is_terminator:
                 raise SyntaxNotSupported(
@@ -298,6 +298,8 @@ class _Entry:
     def _set_registers(self, registers: int | None) -> None:
         entry = self.plan.entry_registers
         if registers is None or entry is None or registers == entry:
+            return
+        if "setmaxnreg" not in self.low.target.features:
             return
         way = "inc" if registers > entry else "dec"
         self.low.asm(f"setmaxnreg.{way}.sync.aligned.u32 {registers};", convergent=True)

@@ -29,6 +29,11 @@ def host_text(kernel: Kernel) -> str:
         r'define i32 @"host.\1.\2"() {\n  %v = load i32, ptr @\1.\2\n  ret i32 %v\n}',
         text,
     )
+    # A shuffle of a number that is the same in the whole warp.
+    text = text.replace(
+        'declare i32 @"llvm.nvvm.shfl.sync.idx.i32"(i32 %".1", i32 %".2", i32 %".3", i32 %".4")',
+        'define i32 @"host.shfl"(i32 %m, i32 %v, i32 %l, i32 %c) {\n  ret i32 %v\n}',
+    ).replace('@"llvm.nvvm.shfl.sync.idx.i32"', '@"host.shfl"')
     return re.sub(r'@"llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.(\w)"', r'@"host.\1.\2"', text)
 
 
@@ -48,8 +53,8 @@ class HostKernel:
         self.engine.finalize_object()
         self.address = self.engine.get_function_address(kernel.name)
 
-    def __call__(self, arguments: Sequence[Any], blocks: int = 1) -> None:
-        """Run the blocks one after another. Arrays are NumPy arrays, scalars Python numbers."""
+    def __call__(self, arguments: Sequence[Any], blocks: int = 1, thread: int = 0) -> None:
+        """Run one thread of each block. Arrays are NumPy arrays, scalars Python numbers."""
         kinds, values = [], []
         for slot in self.slots:
             given = arguments[slot.param]
@@ -57,11 +62,15 @@ class HostKernel:
             kinds.append(kind)
             values.append(value)
         function = ctypes.CFUNCTYPE(None, *kinds)(self.address)
-        index = self.engine.get_global_value_address("ctaid.x") if blocks > 1 else 0
+        self._set("tid.x", thread)
         for block in range(blocks):
-            if index:
-                ctypes.c_int32.from_address(index).value = block
+            self._set("ctaid.x", block)
             function(*values)
+
+    def _set(self, register: str, value: int) -> None:
+        address = self.engine.get_global_value_address(register)
+        if address:  # 0 where the kernel does not read it
+            ctypes.c_int32.from_address(address).value = value
 
     @staticmethod
     def _machine_argument(kind: str, given: Any, axis: int) -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ COPIES: list[tuple[tuple[int, ...], int, DType, int, int]] = [
     ((300, 32), 2, dtypes.float16, 64, 2),
     ((300, 96), 2, dtypes.float16, 64, 6),
     ((256,), 1, dtypes.int32, 128, 8),
-    ((96,), 1, dtypes.uint8, 0, 1),
+    ((128,), 1, dtypes.uint8, 0, 1),
     ((8, 24), 2, dtypes.float16, 0, 1),
     ((3, 4, 8, 64), 4, dtypes.bfloat16, 128, 1),
     ((2, 3, 2, 8, 64), 5, dtypes.uint8, 32, 2),

@@ -194,11 +194,11 @@ class Generator:
         )
 
 
-def define(source: str) -> Callable[..., Any]:
-    """The function ``kernel`` of a source text, which ``inspect`` can find."""
+def define(source: str, **names: Any) -> Callable[..., Any]:
+    """The function ``kernel`` of a source text, which ``inspect`` can find; it sees ``names``."""
     file = f"<program {next(_NUMBER)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    namespace: dict[str, Any] = {"__name__": "program"}
+    namespace: dict[str, Any] = {"__name__": "program", **names}
     exec(compile(source, file, "exec"), namespace)
     kernel: Callable[..., Any] = namespace["kernel"]
     return kernel

@@ -225,7 +225,7 @@ def short_circuit(out, a, b):
         out[2] = 1
     out[3] = a and b
     out[4] = a or b
-    out[5] = a and 7 or b
+    out[5] = (a and 7) or b
 
 
 def chained(out, a, b):

@@ -161,7 +161,7 @@ def closures(out, a, b):
     out[1] = scaled(b, 1)
     add = lambda x, y=b: x + y  # noqa: E731
     out[2] = add(a)
-    out[3] = (lambda *v: sum(v))(a, b, 1)
+    out[3] = (lambda *v: sum(v))(a, b, 1)  # noqa: PLC3002
 
     def outer(x):
         def inner(y):
@@ -283,7 +283,7 @@ def math_at_compile_time(out, a, b):
     out[0] = math.gcd(12, 18) + int(math.sqrt(81)) + round(2.6)
     out[1] = int(math.pi * 100)
     out[2] = divmod(17, 5)[1] + 2**10 + abs(-3)
-    out[3] = int("12") + len("%d-%s" % (1, "x")) + len(f"{3:04d}|{'q'!r}")
+    out[3] = int("12") + len("%d-%s" % (1, "x")) + len(f"{3:04d}|{'q'!r}")  # noqa: UP031
     out[4] = isinstance(a, int) + isinstance(2.5, (int, float))
 
 

@@ -96,6 +96,9 @@ LAST_BYTE = (
 def tma_copy(rank: int, nbytes: int) -> str:
     """One box through shared memory, at (outer, 0, ..., inner) in elements, and its raw bytes.
 
+    A store that starts before the tensor is an illegal instruction on the H200 (a load is not), so
+    that the box is only loaded where a coordinate is negative.
+
     Arguments (source, target, dump, outer, inner); ``nbytes`` of the box, then of dynamic shared
     memory 16 more for the barrier. For rank 1 only ``inner`` is used.
     """
@@ -107,7 +110,7 @@ def tma_copy(rank: int, nbytes: int) -> str:
   .param .align 64 .b8 source[128], .param .align 64 .b8 target[128], .param .u64 dump,
   .param .s32 outer, .param .s32 inner)
 {{
-  .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<8>;
+  .reg .pred %p<5>; .reg .b32 %r<12>; .reg .b64 %rd<8>;
   mov.u32 %r1, %tid.x;
   mov.u32 %r2, smem;
   add.u32 %r3, %r2, {nbytes};
@@ -129,6 +132,9 @@ again:
   mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
   @!%p2 bra again;
   @%p1 bra stored;
+  min.s32 %r10, %r4, %r5;
+  setp.lt.s32 %p4, %r10, 0;
+  @%p4 bra stored;
   mov.b64 %rd2, target;
   cvta.param.u64 %rd2, %rd2;
   cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [%rd2, {{{at}}}], [%r2];

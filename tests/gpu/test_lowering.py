@@ -22,7 +22,7 @@ from tiledsl.codegen.assemble import assemble
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.dtypes import ALL_DTYPES, DType
 from tiledsl.codegen.ir.kernel import Kernel
-from tiledsl.codegen.ir.ops import tile
+from tiledsl.codegen.ir.ops import arith, tile
 from tiledsl.codegen.nvptx.lower import emit_llvm, emit_ptx
 
 pytestmark = pytest.mark.gpu
@@ -230,3 +230,26 @@ def test_one_role_loads_and_multiplies(warps: int) -> None:
     assert (c.float() - expected).norm() / expected.norm() < 2.0**-8
     rows, columns = (torch.arange(e, device="cuda") for e in info.shape)
     assert torch.equal(info, torch.maximum(rows[:, None] * 128, columns[None] * 64))
+
+
+@pytest.mark.parametrize("tiles", [False, True], ids=["thread", "warpgroup"])
+def test_print_once(tiles: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    """One line from one thread of each block, whoever runs the role."""
+    s = Sketch("talk")
+    out = s.tensor("out", dtypes.float32, 2)
+    kinds = [d for d in ALL_DTYPES if d.kind != "bool"]
+    signs = [1 if d.kind == "uint" else -1 for d in kinds]
+    values = [s.const(3 * sign, d) for d, sign in zip(kinds, signs, strict=True)]
+    truth = s.scalar("truth", dtypes.bool_)
+    if tiles:
+        full = s.value(arith.Full(s.const(1.0, dtypes.float32), (64, 8)))
+        s.add(tile.TmaStore(full, out, (s.const(0), s.const(0))))
+    form = {"int": "%d", "uint": "%u", "float": "%g"}
+    wide = {"int": "%lld", "uint": "%llu", "float": "%g"}
+    text = " ".join((wide if d.bits == 64 else form)[d.kind] for d in kinds)
+    s.add(tile.Print("ä 100%% %d " + text + "\n", (truth, *values)))
+    s.add(tile.Print("done\n", ()))
+    run = OnGpu(s.kernel(warps=4))
+    run([torch.zeros(64, 8, device="cuda"), True], 2)
+    expected = "ä 100% 1 " + " ".join(str(3 * sign) for sign in signs)
+    assert sorted(capfd.readouterr().out.split("\n")) == sorted([expected, "done"] * 2 + [""])

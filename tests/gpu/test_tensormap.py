@@ -106,7 +106,8 @@ def test_boxes_through_shared_memory(
         where = tuple(
             slice(max(0, s), min(s + b, n)) for s, b, n in zip(start, box, shape, strict=True)
         )
-        wanted[where] = host[where]
+        if min(outer, inner) >= 0:  # else nothing is stored, see launch_ptx.tma_copy
+            wanted[where] = host[where]
         full = target.as_strided(wide, target.stride()).view(torch.uint8)
         assert full.cpu().numpy().tobytes() == wanted.tobytes(), (outer, inner)
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
-from tiledsl.codegen.ir.types import Scalar, Type
+from tiledsl.codegen.ir.ops.arith import Full
+from tiledsl.codegen.ir.types import Scalar, Tile, Type
 from tiledsl.frontend import arithmetic
 from tiledsl.frontend.objects import TracedObject
 
@@ -280,6 +281,19 @@ def leaf_as(cx: Context, leaf: Leaf, type: Type) -> Value:
         return arithmetic.cast(cx, leaf, type.dtype)
     assert isinstance(type, Scalar)
     return cx.constant(leaf, type.dtype)
+
+
+def can_be_anything(type: Type) -> bool:
+    """Whether ``anything`` makes a value of this type."""
+    return isinstance(type, Scalar | Tile)
+
+
+def anything(cx: Context, type: Type) -> Value:
+    """A value for a place that nobody reads."""
+    if isinstance(type, Tile):
+        return cx.emit(Full(cx.constant(0, type.dtype), type.shape))
+    assert isinstance(type, Scalar)
+    return cx.constant(0, type.dtype)
 
 
 def same_leaf(a: Leaf, b: Leaf) -> bool:

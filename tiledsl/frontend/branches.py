@@ -188,22 +188,34 @@ def part(frame: Frame, condition: Value, ways: tuple[Way, Way]) -> Outcome:
 
 
 def scope(
-    frame: Frame, start: State, block: Block, exits: Sequence[Exit], live: Collection[str]
+    frame: Frame,
+    start: State,
+    block: Block,
+    exits: Sequence[Exit],
+    live: Callable[[Exit], Collection[str]],
 ) -> Any:
-    """Emit the ``scope`` that the ``leave`` operations of ``exits`` end; returns their result."""
+    """Emit the ``scope`` that the ``leave`` operations of ``exits`` end; returns their result.
+
+    ``live`` are the names that are read behind an exit.
+    """
     cx = frame.cx
     states = [exit.state for exit in exits]
     # What all exits agree on was computed inside, too, unless it was so before.
-    slots = changed_slots([start, *states], live, len(start.heap))
+    names = frozenset(name for exit in exits for name in live(exit))
+    slots = changed_slots([start, *states], names, len(start.heap))
     results = [exit.result for exit in exits]
-    merge = Merge(frame, states, slots, _on_some_exits(states), results)
+
+    def matters(slot: Slot, path: int) -> bool:
+        return slot.object >= 0 or slot.name in live(exits[path])
+
+    merge = Merge(frame, states, slots, _on_some_exits(states), results, matters)
     for number, exit in enumerate(exits):
         with cx.before_exit(exit.op):
             assert isinstance(exit.op, Leave)
             exit.op.values = merge.operands(number)
     op = cx.add(Scope(merge.types, block))
     states[0].restore(frame)
-    drop_dead(frame, [start, *states], live)
+    drop_dead(frame, [start, *states], names)
     return merge.apply(op.results)
 
 

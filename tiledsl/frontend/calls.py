@@ -234,7 +234,7 @@ def _inline(
     if not frame.returns:
         cx.splice(block)
         return result
-    return scope(frame, start, block, frame.returns, ())
+    return scope(frame, start, block, frame.returns, lambda exit: ())
 
 
 def _outermost(loc: Loc) -> Loc | None:

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiledsl.codegen.ir.core import Block, Op, Value, replace_uses
-from tiledsl.codegen.ir.ops.arith import Full
 from tiledsl.codegen.ir.ops.control import Break, Continue, Return
-from tiledsl.codegen.ir.types import Scalar, Tile, Type
+from tiledsl.codegen.ir.types import Type
 from tiledsl.errors import NameNotFound
 from tiledsl.frontend.aggregates import (
     Key,
     Leaf,
     LeafType,
+    anything,
+    can_be_anything,
     flatten,
     join,
     leaf_as,
@@ -208,9 +209,10 @@ class LoopTracer:
                     join(t, leaf_type(self.cx, leaf)) for t, leaf in zip(types, leaves, strict=True)
                 ]
             if key != head.key or None in types:
-                wheres = [slot.where(self.start), slot.where(exit.state)]
+                wheres = (slot.where(self.start), slot.where(exit.state))
                 label = slot.label(self.frame)
-                found = conflict(self.cx, label, [before, value], wheres, (0, 1))
+                paths = ("before the loop", "after an iteration")
+                found = conflict(self.cx, label, (before, value), wheres, paths)
                 if slot.object >= 0:
                     raise self.frame.usable(found)
                 return _Head(poison=found)
@@ -352,11 +354,11 @@ class LoopTracer:
                 types = [join(a, b) for a, b in zip(head.types, types, strict=True)]
             if None in types or (head is not None and head.key != key):
                 first = slot.read(ends[0].state)
-                wheres = [slot.where(ends[0].state), slot.where(exit.state)]
-                return conflict(self.cx, slot.label(self.frame), [first, value], wheres, (0, 1))
+                wheres = (slot.where(ends[0].state), slot.where(exit.state))
+                return conflict(self.cx, slot.label(self.frame), (first, value), wheres)
             head = _Head(key, [t for t in types if t is not None])
         assert head is not None
-        if any(not isinstance(t.type, Scalar | Tile) for t in head.types):
+        if not all(can_be_anything(t.type) for t in head.types):
             return self._unbound(slot)
         return head
 
@@ -371,7 +373,7 @@ class LoopTracer:
         for number, type in enumerate(head.types):
             arg = self.block.add_arg(type.type, self.cx.loc, slot.name)
             refs.append(len(inits))
-            inits.append(self._anything(type.type))
+            inits.append(anything(self.cx, type.type))
             for exit, values in zip(self.exits, passed, strict=True):
                 if isinstance(slot.read(exit.state), Poison):
                     values.append(arg)
@@ -379,11 +381,3 @@ class LoopTracer:
                 with self.cx.before_exit(exit.op):
                     values.append(leaf_as(self.cx, self._flat(slot, exit)[number], type.type))
         return refs
-
-    def _anything(self, type: Type) -> Value:
-        """An initial value that is never read."""
-        if isinstance(type, Tile):
-            zero = self.cx.constant(0, type.dtype)
-            return self.cx.emit(Full(zero, type.shape))
-        assert isinstance(type, Scalar)
-        return self.cx.constant(0, type.dtype)

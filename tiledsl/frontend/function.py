@@ -8,7 +8,7 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from tiledsl.frontend.source import FunctionNode, FunctionSource
 
@@ -65,6 +65,8 @@ class NestedFunction:
         frame: the frame it was defined in.
         signature: its parameters, with defaults evaluated where it was defined.
     """
+
+    __tiledsl_function__: ClassVar[bool] = True
 
     source: FunctionSource
     frame: Frame

@@ -102,7 +102,8 @@ def _iteration(frame: Frame, node: ast.For, item: Any, live: frozenset[str]) -> 
                 "`return` in an unrolled loop that `break` or `continue` leaves at run time",
                 hint="set a variable and return behind the loop, or loop over range(...)",
             )
-    goes_on = scope(frame, start, block, exits, live)
+    after = frame.source.liveness.after(node)
+    goes_on = scope(frame, start, block, exits, lambda exit: after if exit in loop.breaks else live)
     if goes_on is False:
         return Outcome.BREAK, None
     return Outcome.FALL, None if goes_on is True else goes_on

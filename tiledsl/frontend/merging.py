@@ -18,6 +18,8 @@ from tiledsl.errors import Loc, NameNotFound, TypeMismatch
 from tiledsl.frontend.aggregates import (
     Key,
     LeafType,
+    anything,
+    can_be_anything,
     flatten,
     join,
     leaf_as,
@@ -105,7 +107,7 @@ class _Column:
     """One run-time value that every path passes on."""
 
     type: LeafType
-    leaves: Sequence[Leaf]
+    leaves: dict[int, Leaf]  # by path; one to which it does not matter has none
     name: str
     weak: bool
 
@@ -126,6 +128,7 @@ class Merge:
         slots: what to merge.
         results: a value that each path gives besides, such as that of a ternary.
         unbound: makes the poison for a variable that some of the paths leave unassigned.
+        matters: whether a slot is read later on a path (given by its number); None: always.
     """
 
     def __init__(
@@ -135,20 +138,24 @@ class Merge:
         slots: Sequence[Slot],
         unbound: Explain,
         results: Sequence[Any] | None = None,
+        matters: Callable[[Slot, int], bool] = lambda slot, path: True,
     ) -> None:
         self.frame = frame
         self.cx: Context = frame.cx
         self.columns: list[_Column] = []
         self._parts: list[_Part] = []
+        self._count = len(states)
         for slot in slots:
-            values = [slot.read(state) for state in states]
-            if any(isinstance(v, Poison) for v in values):
+            read = {i: slot.read(s) for i, s in enumerate(states) if matters(slot, i)}
+            if not read or any(isinstance(v, Poison) for v in read.values()):
+                values = [slot.read(state) for state in states]
                 self._parts.append(_Part(slot, poison=_worst(slot, values, unbound)))
             else:
-                wheres = [slot.where(state) for state in states]
-                self._parts.append(self._part(slot, values, wheres))
+                wheres = [slot.where(states[i]) for i in read]
+                self._parts.append(self._part(slot, list(read), list(read.values()), wheres))
         if results is not None:
-            self._parts.append(self._part(None, results, [None] * len(results)))
+            paths = list(range(len(results)))
+            self._parts.append(self._part(None, paths, results, [None] * len(results)))
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -156,7 +163,12 @@ class Merge:
 
     def operands(self, path: int) -> tuple[Value, ...]:
         """The values that a path passes on; conversions are appended to the current block."""
-        return tuple(leaf_as(self.cx, c.leaves[path], c.type.type) for c in self.columns)
+        return tuple(
+            leaf_as(self.cx, c.leaves[path], c.type.type)
+            if path in c.leaves
+            else anything(self.cx, c.type.type)
+            for c in self.columns
+        )
 
     def apply(self, results: Sequence[Value]) -> Any:
         """Bind the slots to the merged values; returns the merged result."""
@@ -186,11 +198,21 @@ class Merge:
             return part.key.build(iter(leaves))
         return unflatten(self.cx, part.key, leaves)
 
+    def _conflict(
+        self, label: str, values: Sequence[Any], wheres: Sequence[Loc | None], other: int
+    ) -> Poison:
+        pair = (values[0], values[other])
+        return conflict(self.cx, label, pair, (wheres[0], wheres[other]))
+
     def _visible(self, leaf: Leaf) -> bool:
         return not isinstance(leaf, Value) or self.cx.visible(leaf)
 
     def _part(
-        self, slot: Slot | None, values: Sequence[Any], wheres: Sequence[Loc | None]
+        self,
+        slot: Slot | None,
+        paths: Sequence[int],
+        values: Sequence[Any],
+        wheres: Sequence[Loc | None],
     ) -> _Part:
         flat: list[list[Leaf]] = []
         keys: list[Key] = []
@@ -204,8 +226,7 @@ class Merge:
         label = slot.label(self.frame) if slot is not None else "the result"
         differing = next((i for i, key in enumerate(keys) if key != keys[0]), None)
         if differing is not None:
-            pair = (0, differing)
-            return _Part(slot, poison=conflict(self.cx, label, values, wheres, pair))
+            return _Part(slot, poison=self._conflict(label, values, wheres, differing))
         names = slot.name if slot is not None else ""
         refs: list[Leaf | int] = []
         columns: list[_Column] = []
@@ -219,14 +240,14 @@ class Merge:
             for other, candidate in enumerate(candidates[1:], 1):
                 joined = join(found, leaf_type(self.cx, candidate))
                 if joined is None:
-                    pair = (0, other)
-                    inner = candidates if len(flat[0]) == 1 else values
-                    return _Part(slot, poison=conflict(self.cx, label, inner, wheres, pair))
+                    return _Part(slot, poison=self._conflict(label, values, wheres, other))
                 found = joined
-            assert found is not None
+            if found is None or (len(paths) < self._count and not can_be_anything(found.type)):
+                return _Part(slot, poison=self._conflict(label, values, wheres, 0))
             weak = found.weak and any(isinstance(c, Value) for c in candidates)
             refs.append(_ColumnNumber(len(self.columns) + len(columns)))
-            columns.append(_Column(found, candidates, names, weak))
+            by_path = dict(zip(paths, candidates, strict=True))
+            columns.append(_Column(found, by_path, names, weak))
         self.columns += columns
         return _Part(slot, keys[0], refs)
 
@@ -249,18 +270,44 @@ def _worst(slot: Slot, values: Sequence[Any], unbound: Explain) -> Poison:
 def conflict(
     cx: Context,
     label: str,
-    values: Sequence[Any],
-    wheres: Sequence[Loc | None],
-    pair: tuple[int, int],
+    values: tuple[Any, Any],
+    wheres: tuple[Loc | None, Loc | None],
+    paths: tuple[str, str] = ("on one path", "on the other"),
 ) -> Poison:
-    """For values that two paths leave and that have no common type."""
-    one, other = (cx.describe(values[i]) for i in pair)
+    """For two values that two paths leave and that have no common type."""
+    label, values = _innermost(cx, label, values)
+    one, other = (cx.describe(value) for value in values)
     notes = tuple(
-        (f"{cx.describe(values[i])} from here", wheres[i]) for i in pair if wheres[i] is not None
+        (f"{text} from here", where)
+        for text, where in zip((one, other), wheres, strict=True)
+        if where is not None
     )
-    return Poison(
-        TypeMismatch,
-        f"{label} is {one} on one path and {other} on the other",
-        notes,
-        "make them one type, or use two variables",
+    hint = "make them one type, or use two variables"
+    if all(isinstance(v, list | dict) for v in values):
+        hint = "a list or dict can grow where the code is unrolled, such as td.static_range"
+    message = f"{label} is {one} {paths[0]} and {other} {paths[1]}"
+    return Poison(TypeMismatch, message, notes, hint)
+
+
+def _innermost(cx: Context, label: str, values: tuple[Any, Any]) -> tuple[str, tuple[Any, Any]]:
+    """The items that differ, where two sequences are alike but for them."""
+    one, other = values
+    if type(one) is not type(other) or not isinstance(one, tuple | list):
+        return label, values
+    if len(one) != len(other):
+        return label, values
+    for number, pair in enumerate(zip(one, other, strict=True)):
+        if not mergeable(cx, *pair):
+            return _innermost(cx, f"item {number} of {label}", pair)
+    return label, values
+
+
+def mergeable(cx: Context, one: Any, other: Any) -> bool:
+    """Whether two values have a common type, leaf by leaf."""
+    leaves: tuple[list[Leaf], list[Leaf]] = ([], [])
+    if flatten(cx, one, leaves[0]) != flatten(cx, other, leaves[1]):
+        return False
+    pairs = zip(*leaves, strict=True)
+    return all(
+        same_leaf(a, b) or join(leaf_type(cx, a), leaf_type(cx, b)) is not None for a, b in pairs
     )

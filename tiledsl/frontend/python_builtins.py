@@ -278,7 +278,7 @@ def _str(cx: Context, x: Any = "", /) -> Any:
 @_builtin(print)
 def _print(cx: Context, /, *args: Any, **options: Any) -> Any:
     raise cx.type_error(
-        "print runs at compile time only and is not meant in a kernel",
+        "print is not supported in a kernel",
         hint="write td.print(...), which prints from the GPU",
     )
 
@@ -290,12 +290,21 @@ def _type(cx: Context, x: Any, /) -> Any:
     return type(x)
 
 
-@_builtin(
+_REFUSED = (
     input, open, exec, eval, compile, globals, locals, vars, setattr, delattr, __import__,
     breakpoint, super, iter, next, filter, id,
 )  # fmt: skip
-def _refused(cx: Context, /, *args: Any, **kwargs: Any) -> Any:
-    raise cx.syntax_error("this built-in function is not supported in a kernel")
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refuse(cx: Context, /, *args: Any, **kwargs: Any) -> Any:
+        raise cx.syntax_error(f"{name} is not supported in a kernel")
+
+    return refuse
+
+
+for _callee in _REFUSED:
+    _BUILTINS[_callee] = _refuse(_callee.__name__)
 
 
 @_builtin(functools.partial)

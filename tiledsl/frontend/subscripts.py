@@ -152,7 +152,8 @@ def _indices(cx: Context, tensor: Value, index: Any) -> tuple[Value, ...]:
             hint="td.tma_load copies a tile of a tensor to shared memory",
         )
     if len(given) != rank:
-        raise cx.type_error(f"expected {rank} indices for {cx.describe(tensor)}, got {len(given)}")
+        wanted = "1 index" if rank == 1 else f"{rank} indices"
+        raise cx.type_error(f"expected {wanted} for {cx.describe(tensor)}, got {len(given)}")
     found: list[Value] = []
     for axis, i in enumerate(given):
         if isinstance(i, int) and i < 0:
