@@ -128,13 +128,12 @@ class BoundLaunch:
     def _check_stream(self, stream: int) -> None:
         if stream in DEFAULT_STREAMS:  # of whatever device is current
             return
-        drv = driver()
+        drv, what = driver(), f"reading the stream {stream:#x}"
         with self.device.current():
-            answer = drv.cuStreamGetDevice(drv.CUstream(stream))
-        if answer[0] == drv.CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-            # Asking is not allowed during a graph capture; a wrong stream fails the launch then.
-            return
-        owner = int(check(answer, f"reading the stream {stream:#x}"))
+            capturing = check(drv.cuStreamIsCapturing(drv.CUstream(stream)), what)
+            if capturing != drv.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
+                return  # asking further would end the capture
+            owner = int(check(drv.cuStreamGetDevice(drv.CUstream(stream)), what))
         if owner != self.device.ordinal:
             raise LaunchError(
                 f"the stream of kernel {self.kernel.name} is on another device than its arrays:"
@@ -215,6 +214,35 @@ class Launcher:
             LaunchError, TypeMismatch, InvalidValue: naming the argument or the rule.
         """
         reading = self._readings.get(tuple(map(type, args))) or self._learn(args)
+        handle, key = self._key(reading, args, grid, stream)
+        bound = reading.bound.get(key)
+        if bound is None:
+            bound = self.bind(args, grid, handle)
+            if len(reading.bound) >= _MAX_CACHED:
+                reading.bound.clear()  # arguments that never repeat: none of the old come back
+            reading.bound[key] = bound
+        self._start(reading, bound, args, handle, stream is None)
+
+    def launch_again(self, args: Sequence[Any], grid: Grid = None, stream: object = None) -> bool:
+        """Launch if these very arguments were launched before (equal dtypes, pointers, extents).
+
+        Returns False, having done nothing, when they were not.
+        """
+        reading = self._readings.get(tuple(map(type, args)))
+        if reading is None:
+            return False
+        handle, key = self._key(reading, args, grid, stream)
+        bound = reading.bound.get(key)
+        if bound is None:
+            return False
+        self._start(reading, bound, args, handle, stream is None)
+        return True
+
+    @staticmethod
+    def _key(
+        reading: _Reading, args: Sequence[Any], grid: Grid, stream: object
+    ) -> tuple[int, Hashable]:
+        """The stream's handle, and what the parameters and the grid depend on."""
         if stream is not None:
             handle = stream_handle(stream)
         elif reading.stream is not None:
@@ -223,17 +251,15 @@ class Launcher:
             handle = LEGACY_STREAM
         # As one map, since this is the part of a launch that takes longest.
         standins = tuple(map(call, reading.keys, args, repeat(handle)))
-        key = (tuple(grid) if isinstance(grid, list) else grid, standins)
-        bound = reading.bound.get(key)
-        if bound is None:
-            bound = self.bind(args, grid, handle)
-            if len(reading.bound) >= _MAX_CACHED:
-                reading.bound.clear()  # arguments that never repeat: none of the old come back
-            reading.bound[key] = bound
+        return handle, (tuple(grid) if isinstance(grid, list) else grid, standins)
+
+    def _start(
+        self, reading: _Reading, bound: BoundLaunch, args: Sequence[Any], handle: int, order: bool
+    ) -> None:
         if reading.simple:
             bound.launch(handle)
         else:
-            self._launch_ordered(bound, args, handle, order=stream is None)
+            self._launch_ordered(bound, args, handle, order=order)
 
     def bind(
         self, args: Sequence[Any], grid: Grid = None, stream: int = LEGACY_STREAM

@@ -107,7 +107,7 @@ class Kernel:
         self._run_time = [p.name for p in self.parameters if p.kind != "constant"]
         self._variants: dict[Hashable, CompiledKernel] = {}
         self._launchers: dict[Hashable, Launcher] = {}
-        self._known: dict[Hashable, tuple[Launcher, tuple[int, ...] | None]] = {}
+        self._known: dict[Hashable, list[tuple[Launcher, tuple[int, ...] | None]]] = {}
         kinds = [p.kind != "constant" for p in self.parameters]
         # A grid that is computed from the arguments has to be computed for each launch.
         self._run_time_first = all(kinds[: len(self._run_time)]) and not callable(grid)
@@ -141,10 +141,10 @@ class Kernel:
             TileError: about the kernel, an argument or the launch; it names line or argument.
         """
         key = self._launch_key(args, kwargs, grid)
-        if key is not None and (known := self._known.get(key)) is not None:
-            launcher, blocks = known
-            launcher(args, blocks, stream)
-            return
+        if key is not None:
+            for launcher, blocks in self._known.get(key, ()):
+                if launcher.launch_again(args, blocks, stream):
+                    return
         bound = self._bind(args, kwargs)
         names = self._run_time
         values = [bound[name] for name in names]
@@ -161,29 +161,23 @@ class Kernel:
         launcher = self._launcher(bound, params)
         launcher(values, blocks, stream)
         if key is not None:
-            self._known[key] = (launcher, blocks)
+            known = self._known.setdefault(key, [])
+            if (launcher, blocks) not in known:
+                known.append((launcher, blocks))
 
     def _launch_key(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Grid | None
     ) -> Hashable | None:
-        """A cheap key for "same types, constants and grid as a launch before", or None.
+        """A cheap key for "same Python types, constants and grid as a launch before", or None.
 
-        Binding and classifying arguments takes longer than launching. Equal keys select the same
-        variant; pointers, extents and where the arrays are is looked at by the launcher itself.
+        Binding and classifying arguments takes longer than launching. Which variant it is, is
+        known by the launcher that had the very same arrays before: dtypes and ranks are in its key.
         """
         if len(args) != len(self._run_time) or not self._run_time_first or callable(grid):
             return None
-        key: list[Any] = [grid, *((name, type(v), v) for name, v in kwargs.items())]
-        for value in args:
-            kind = type(value)
-            if kind is int or kind is float or kind is bool:
-                key.append(kind)
-            elif (dtype := getattr(value, "dtype", None)) is not None:
-                key.append((kind, dtype, value.ndim))
-            else:
-                return None
+        found = (grid, *((name, type(v), v) for name, v in kwargs.items()))
         try:
-            hash(found := tuple(key))
+            hash(found)
         except TypeError:
             return None
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 WARPGROUP = 128  # threads of a warpgroup: four warps
 MMA_ROWS = 64  # rows of one wgmma instruction
@@ -73,6 +74,14 @@ def swizzled_offset(row: int, byte: int, swizzle: int) -> int:
 def pick_swizzle(row_bytes: int) -> int:
     """The widest swizzle span (128, 64 or 32 bytes) that divides a row; 0 when none does."""
     return next((span for span in (128, 64, 32) if row_bytes % span == 0), 0)
+
+
+def tile_swizzle(shape: tuple[int, ...], itemsize: int) -> int:
+    """The swizzle of a stored shared tile: of its rows, if they come in groups of eight.
+
+    A panel of fewer rows than one swizzle atom would leave the next panel unaligned.
+    """
+    return pick_swizzle(shape[-1] * itemsize) if prod(shape[:-1]) % 8 == 0 else 0
 
 
 def tma_box(shape: tuple[int, ...], itemsize: int, swizzle: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tiledsl.codegen.ir.dtypes import DType
+from tiledsl.codegen.ir.layouts import tile_alignment
 
 
 class Type:
@@ -100,6 +101,12 @@ class TileArray:
     def tile_bytes(self) -> int:
         return prod(self.shape) * self.dtype.itemsize
 
+    @property
+    def pitch(self) -> int:
+        """Bytes from one tile of the array to the next: each starts where a copy can start."""
+        align = tile_alignment(self.swizzle)
+        return -(-self.tile_bytes // align) * align
+
     def tile_type(self) -> SharedTile:
         return SharedTile(self.shape, self.dtype, self.swizzle)
 
@@ -119,8 +126,9 @@ class RingType(Type):
     arrays: tuple[TileArray, ...]
 
     @property
-    def stage_bytes(self) -> int:
-        return self.k_group * sum(array.tile_bytes for array in self.arrays)
+    def shared_bytes(self) -> int:
+        """Shared memory that the tiles of all stages take."""
+        return self.stages * self.k_group * sum(array.pitch for array in self.arrays)
 
     def __str__(self) -> str:
         arrays = ", ".join(str(array) for array in self.arrays)

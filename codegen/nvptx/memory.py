@@ -135,7 +135,7 @@ def _payload_tile(low: Lowering, op: tile.PayloadTile) -> None:
     assert isinstance(op.ring.type, RingType)
     array = op.ring.type.arrays[op.array]
     base = low.shared_at(f"{low.get(op.ring)}.{array.name}")
-    offset = low.builder.mul(low.get(op.index), I32(array.tile_bytes))
+    offset = low.builder.mul(low.get(op.index), I32(array.pitch))
     low.define(op.result, low.builder.add(base, offset))
 
 

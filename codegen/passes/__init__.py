@@ -15,6 +15,7 @@ from tiledsl.codegen.passes.derive_bytes import derive_bytes
 from tiledsl.codegen.passes.expand_pipelines import expand_pipelines
 from tiledsl.codegen.passes.expand_stores import expand_stores
 from tiledsl.codegen.passes.infer_layouts import infer_layouts
+from tiledsl.codegen.passes.order_elements import order_elements
 from tiledsl.codegen.passes.plan_params import plan_params
 from tiledsl.codegen.passes.plan_roles import plan_roles
 from tiledsl.codegen.passes.plan_shared import plan_shared
@@ -72,6 +73,7 @@ def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -
         ("expand_stores", lower),
         ("expand_pipelines", expand_pipelines),
         ("schedule_async", schedule_async),  # needs the barriers that the pipelines became
+        ("order_elements", order_elements),
         ("remove_dead", finish),
         # Plans: nothing changes the program any more.
         ("plan_roles", lambda k: plan_roles(k, limits)),

@@ -44,7 +44,7 @@ def ring_bytes(kernel: Kernel) -> int:
     total = 0
     for op in kernel.body.walk():
         if isinstance(op, tile.PipelineCreate):
-            total += op.ring.stages * (op.ring.stage_bytes + 16)
+            total += op.ring.shared_bytes + 16 * op.ring.stages
     return total
 
 

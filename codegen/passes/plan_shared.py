@@ -61,7 +61,7 @@ def _wanted(kernel: Kernel) -> list[_Wanted]:
             for array in ring.arrays:
                 what = f"{count} tiles {shape_text(array.shape)}x{array.dtype.short}"
                 align = tile_alignment(array.swizzle)
-                nbytes = count * array.tile_bytes
+                nbytes = count * array.pitch
                 found.append(_Wanted(f"{op.name}.{array.name}", nbytes, align, what, op.loc))
             for which in ("full", "empty"):
                 what = f"{ring.stages} mbarriers"

@@ -255,8 +255,8 @@ class _Scheduler:
         return state
 
     def _branches(self, op: control.If | control.Scope, block: Block, state: _State) -> _State:
+        self._rename_inside(op)
         if not _touches(op, state):
-            self._rename_inside(op)
             block.ops.append(op)
             return state
         state = self.flush(self._at(block, op.loc), state)
@@ -309,8 +309,8 @@ class _Scheduler:
     # ------------------------------------------------------------------------- loops
 
     def _loop(self, op: control.For | control.Loop, block: Block, state: _State) -> _State:
+        self._rename_inside(op)
         if not _touches(op, state):
-            self._rename_inside(op)
             block.ops.append(op)
             return state
         out = self._at(block, op.loc)

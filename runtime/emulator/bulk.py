@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.codegen.ir.types import BufferType
-from tiledsl.errors import InternalError, Loc
+from tiledsl.errors import InternalError, InvalidValue, Loc
 from tiledsl.runtime.emulator.barriers import Mbarrier
 from tiledsl.runtime.emulator.compile import Compiler, Signal, Step, step
 from tiledsl.runtime.emulator.machine import Part
@@ -26,6 +26,9 @@ from tiledsl.runtime.emulator.memory import (
 )
 from tiledsl.runtime.emulator.values import Array
 from tiledsl.runtime.emulator.wgmma import ready_tile
+
+
+COPY_UNIT = 16  # bytes at whose multiples a copy starts in global memory
 
 
 @dataclass(eq=False, slots=True)
@@ -135,12 +138,14 @@ class BulkQueue:
 def _load(cx: Compiler, op: tile.TmaLoad) -> Step:
     tensor, coords = cx.slot(op.tensor), cx.slots(op.coords)
     target, barrier = cx.slot(op.tile), cx.slot(op.barrier)
+    loc = op.loc
 
     def run(part: Part) -> Signal:
         if part.elected("role"):
             registers, result = part.registers, part.block.result
             shared: SharedArray = registers[target]
             at = tuple([registers[coord] for coord in coords])
+            check_coordinates(registers[tensor], at, False, loc)
             part.block.start(Load(registers[tensor], at, shared, registers[barrier]))
             result.tma_loads += 1
             result.tma_load_bytes += shared.array.nbytes
@@ -149,7 +154,32 @@ def _load(cx: Compiler, op: tile.TmaLoad) -> Step:
     return run
 
 
+def check_coordinates(tensor: Tensor, coords: tuple[int, ...], stores: bool, loc: Loc) -> None:
+    """Where the hardware stops with an illegal instruction, the emulator says why.
+
+    Raises:
+        InvalidValue: the innermost coordinate is not at a multiple of 16 bytes, or a store starts
+            before the tensor (a load may: what lies outside reads as zero).
+    """
+    nbytes = coords[-1] * tensor.array.itemsize
+    if nbytes % COPY_UNIT:
+        raise InvalidValue(
+            f"a TMA copy of tensor {tensor.name!r} starts at innermost coordinate {coords[-1]}, which"
+            f" is byte {nbytes} of a row: expected a multiple of {COPY_UNIT} bytes",
+            loc,
+            hint=f"use a multiple of {COPY_UNIT // tensor.array.itemsize} for the last coordinate",
+        )
+    if stores and min(coords) < 0:
+        raise InvalidValue(
+            f"a TMA store to tensor {tensor.name!r} starts at {coords}, before the tensor: expected"
+            " coordinates of at least 0",
+            loc,
+            hint="only loads may start before a tensor",
+        )
+
+
 def _start_store(part: Part, store: Store) -> None:
+    check_coordinates(store.tensor, store.coords, True, store.loc)
     part.bulk.open.append(store)
     part.block.start(store)
     part.block.result.tma_stores += 1

@@ -84,14 +84,25 @@ class SharedMemory:
         self.bytes = np.full(plan.shared_bytes, POISON, np.uint8)
         self._items = {item.name: item for item in plan.shared}
 
-    def array(self, name: str, shape: tuple[int, ...], dtype: DType, index: int, loc: Loc) -> Array:
-        """Element ``index`` of the run of equal arrays that the plan calls ``name``."""
+    def array(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType,
+        index: int,
+        loc: Loc,
+        pitch: int | None = None,
+    ) -> Array:
+        """Element ``index`` of the run of equal arrays that the plan calls ``name``.
+
+        ``pitch`` are the bytes from one to the next, where they do not touch.
+        """
         item = self._items.get(name)
         if item is None:
             raise InternalError(f"the plan has no shared memory for {name}", loc)
         kind = numpy_dtype(dtype)
         nbytes = int(np.prod(shape)) * kind.itemsize
-        start = index * nbytes
+        start = index * (nbytes if pitch is None else pitch)
         if start + nbytes > item.nbytes:
             raise InternalError(
                 f"{name}: element {index} of {nbytes} bytes exceeds the {item.nbytes} bytes"
@@ -107,7 +118,9 @@ class SharedMemory:
         tiles = []
         for one in kind.arrays:
             label = f"{name}.{one.name}"
-            views = [self.array(label, one.shape, one.dtype, i, loc) for i in range(number)]
+            views = [
+                self.array(label, one.shape, one.dtype, i, loc, one.pitch) for i in range(number)
+            ]
             tiles.append([SharedArray(view, f"{label}[{i}]") for i, view in enumerate(views)])
         barriers = {
             which: [

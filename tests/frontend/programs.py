@@ -199,6 +199,6 @@ def define(source: str, **names: Any) -> Callable[..., Any]:
     file = f"<program {next(_NUMBER)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     namespace: dict[str, Any] = {"__name__": "program", **names}
-    exec(compile(source, file, "exec"), namespace)
+    exec(compile(source, file, "exec", dont_inherit=True), namespace)
     kernel: Callable[..., Any] = namespace["kernel"]
     return kernel

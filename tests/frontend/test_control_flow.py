@@ -362,6 +362,87 @@ def breaks_in_both(out, a, b):
     out[0] = x
 
 
+def handed_on(out, a, b):
+    p, q = a, b
+    for i in range(abs(b)):
+        p = q
+        q = q + 0
+        out[2] += i
+    out[0], out[1] = p, q
+
+
+def unrolled_continue(out, a, b):
+    s = a
+    for x in (1, b, 3):
+        s -= x
+        if s > b:
+            continue
+        s += 5
+        if s == 0:
+            out[1] += 1
+        else:
+            out[2] += s
+    out[0] = s
+
+
+def unrolled_break(out, a, b):
+    s = a
+    flag = 1
+    for i, x in enumerate((b, 3, b, 9, a)):
+        if s + flag > 7:
+            flag = 5
+            s = s - 1
+            out[3] += flag
+            break
+        s += x
+        flag = i + s
+    out[0] = s
+
+
+def unrolled_break_and_continue(out, a, b):
+    s = 0
+    for x in (a, b, a + b, 4):
+        if x < 0:
+            continue
+        if x > 9:
+            s += 100
+            break
+        elif x == 4:
+            for i in range(x):
+                if i == b:
+                    break
+                s += i
+            continue
+        s += x
+    out[0] = s
+
+
+def unrolled_return(out, a, b):
+    for x in (a, b, 5):
+        out[0] += 1
+        if x > 3:
+            out[1] = x
+            return
+        if x < -3:
+            break
+    out[2] = 1
+
+
+def jumps_through_two_loops(out, a, b):
+    for i in range(4):
+        for x in (a, b):
+            if x == i:
+                break
+            out[0] += 1
+        while True:
+            if out[0] > i * 3:
+                break
+            out[0] += 2
+            if out[0] == b:
+                return
+        out[1] += i
+
+
 KERNELS: list[Callable[..., Any]] = [
     value
     for name, value in list(globals().items())

@@ -172,6 +172,24 @@ def closures(out, a, b):
     out[4] = outer(a)(b)
 
 
+def decorated(out, a, b):
+    @function
+    def twice(x):
+        return 2 * x
+
+    def plus_one(f):
+        def wrapped(*args):
+            return f(*args) + 1
+
+        return wrapped
+
+    @plus_one
+    def thrice(x):
+        return 3 * x
+
+    out[0] = twice(a) + thrice(b)
+
+
 def partials(out, a, b):
     f = functools.partial(clamp, low=a)
     out[0] = f(b, high=9)

@@ -45,6 +45,7 @@ class FakeDriver:
     maps: list[dict[str, Any]] = field(default_factory=list)  # arguments of each encoding
     fail: dict[str, Any] = field(default_factory=dict)  # function name -> status to answer
     stream_devices: dict[int, int] = field(default_factory=dict)
+    capturing: set[int] = field(default_factory=set)  # streams under graph capture
 
     def __post_init__(self) -> None:
         self._stack: list[int] = []
@@ -125,7 +126,17 @@ class FakeDriver:
 
     # --- streams and events
 
+    def cuStreamIsCapturing(self, stream: Any) -> tuple[Any, ...]:
+        status = real.CUstreamCaptureStatus
+        active = int(stream) in self.capturing
+        return SUCCESS, (
+            status.CU_STREAM_CAPTURE_STATUS_ACTIVE
+            if active
+            else status.CU_STREAM_CAPTURE_STATUS_NONE
+        )
+
     def cuStreamGetDevice(self, stream: Any) -> tuple[Any, ...]:
+        assert int(stream) not in self.capturing, "this ends the capture"
         device = self.stream_devices.get(int(stream), 0)
         return self._answer("cuStreamGetDevice", real.CUdevice(device))
 

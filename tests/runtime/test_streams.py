@@ -36,6 +36,15 @@ def test_a_stream_of_another_device(cuda: FakeDriver, torch: Any, launcher: Laun
     assert cuda.launches == []
 
 
+def test_a_stream_under_capture_is_asked_nothing(
+    cuda: FakeDriver, torch: Any, launcher: Launcher
+) -> None:
+    """Asking for its device would end the capture (seen on an H200)."""
+    cuda.capturing.add(99)
+    launcher(make_args(torch), 1, stream=99)
+    assert [launched.stream for launched in cuda.launches] == [99]
+
+
 def test_stream_handles() -> None:
     class Protocol:
         def __cuda_stream__(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Value
+from tiledsl.frontend.aggregates import contains_value
 from tiledsl.frontend.objects import FormatString, TracedObject
 from tiledsl.frontend.registry import attribute_of, members_of, method_of
 
@@ -37,7 +38,8 @@ def get_attribute(cx: Context, x: Any, name: str) -> Any:
             return BoundMethod(name, found, x)
         return x.attribute(cx, name)
     static = inspect.getattr_static(type(x), name, None)
-    if isinstance(static, property) and static.fget is not None and cx.is_made_here(x):
+    traced = cx.is_made_here(x) or contains_value(x)
+    if traced and isinstance(static, property) and static.fget is not None:
         return cx.call(static.fget, x)
     try:
         return getattr(x, name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Block, Effect, Value
-from tiledsl.codegen.ir.ops.arith import Binary, Constant, Select, Unary, element_type
+from tiledsl.codegen.ir.ops.arith import Binary, Constant, Select, element_type
 from tiledsl.codegen.ir.ops.control import Break, Continue, If, Leave, Return, Scope, Yield
 from tiledsl.codegen.ir.types import Scalar
 from tiledsl.errors import Loc, NameNotFound
@@ -172,15 +172,15 @@ def part(frame: Frame, condition: Value, ways: tuple[Way, Way]) -> Outcome:
     """
     cx = frame.cx
     then, orelse = ways
-    if then.outcome is Outcome.DEAD:
-        dead, going = then, orelse
-    else:
-        dead, going = orelse, then
-        condition = cx.emit(Unary("not", condition))
     skip = Block()
     with cx.inside(skip):
         cx.add(Yield(()))
-    cx.add(If(condition, (), dead.block, skip))
+    if then.outcome is Outcome.DEAD:
+        going = orelse
+        cx.add(If(condition, (), then.block, skip))
+    else:
+        going = then
+        cx.add(If(condition, (), skip, orelse.block))
     going.state.restore(frame)
     frame.owner.jump = going.jump
     cx.splice(going.block)

@@ -115,7 +115,9 @@ def _resolve(function: types.FunctionType, annotation: Any) -> Any:
         )
     )
     try:
-        return eval(annotation, function.__globals__, closure)
+        found = eval(annotation, function.__globals__, closure)
+        # A quoted name under `from __future__ import annotations` is a string in a string.
+        return eval(found, function.__globals__, closure) if isinstance(found, str) else found
     except Exception as error:
         raise TypeMismatch(
             f"kernel {function.__name__}: the annotation {annotation!r} cannot be resolved:"

@@ -56,18 +56,21 @@ def call(cx: Context, callee: Any, args: Args, kwargs: Kwargs) -> Any:
             return _checked(cx, callee, function, (*first, *args), kwargs, skip=2)
         case NestedFunction():
             return _inline(cx, callee.source, callee.signature, args, kwargs, parent=callee.frame)
-        case Function():
-            return call(cx, callee.function, args, kwargs)
+        case Function(function=types.FunctionType() as function):
+            return _inline_python(cx, function, args, kwargs)
         case functools.partial():
             return call(cx, callee.func, [*callee.args, *args], {**callee.keywords, **kwargs})
         case types.MethodType():
             return call(cx, callee.__func__, [callee.__self__, *args], kwargs)
-        case types.FunctionType() if not _is_library(callee):
-            return _inline(
-                cx, source_of(callee), inspect.signature(callee), args, kwargs, function=callee
-            )
         case Value() | TracedObject():
             raise cx.type_error(f"{cx.describe(callee)} cannot be called")
+    if _is_ours(callee):
+        raise cx.type_error(
+            f"{name_of(callee)} cannot be called in a kernel",
+            hint="a kernel calls functions, not kernels" if hasattr(callee, "launch") else None,
+        )
+    if isinstance(callee, types.FunctionType) and not _is_library(callee):
+        return _inline_python(cx, callee, args, kwargs)
     builtin = python_builtins.find(callee)
     if builtin is not None:
         return _checked(cx, callee, builtin, (cx, *args), kwargs, skip=1)
@@ -90,6 +93,12 @@ def _is_library(function: types.FunctionType) -> bool:
     """Whether a Python function belongs to Python's own library: run, not traced."""
     module = getattr(function, "__module__", None) or ""
     return module.partition(".")[0] in sys.stdlib_module_names and module != "__main__"
+
+
+def _is_ours(callee: Any) -> bool:
+    """Whether a function or object is tiledsl's own, but no part of the language."""
+    of = callee if isinstance(callee, types.FunctionType | type) else type(callee)
+    return str(getattr(of, "__module__", "")).partition(".")[0] == "tiledsl"
 
 
 def name_of(callee: Any) -> str:
@@ -179,6 +188,12 @@ def _native(cx: Context, callee: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 # ------------------------------------------------------------------------------- inlining
+
+
+def _inline_python(cx: Context, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+    source = source_of(function)
+    signature = inspect.signature(function)
+    return _inline(cx, source, signature, args, kwargs, function=function)
 
 
 def _inline(

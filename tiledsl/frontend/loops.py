@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiledsl.codegen.ir.core import Block, Value
-from tiledsl.codegen.ir.ops.arith import Unary
 from tiledsl.codegen.ir.ops.control import For, If, Loop, Yield
 from tiledsl.frontend.branches import Outcome, close, materialise, scope, trace_way
 from tiledsl.frontend.carried import LoopTracer, Sure
@@ -170,8 +169,7 @@ def _while(frame: Frame, node: ast.While) -> Flow:
             with cx.inside(stay):
                 cx.add(Yield(()))
             with frame.at(where):
-                stop = cx.emit(Unary("not", condition))
-                cx.add(If(stop, (), leave, stay))
+                cx.add(If(condition, (), stay, leave))
         return run_block(frame, node.body)
 
     start = State.capture(frame)

@@ -123,7 +123,8 @@ def _collect_bindings(node: ast.AST, found: dict[str, ast.AST]) -> None:
         _collect_bindings(child, found)
 
 
-_CACHE: dict[types.CodeType, FunctionSource] = {}
+# Code objects of two files may be equal: they do not compare their file names.
+_CACHE: dict[tuple[str, types.CodeType], FunctionSource] = {}
 
 
 def source_of(function: types.FunctionType) -> FunctionSource:
@@ -133,9 +134,10 @@ def source_of(function: types.FunctionType) -> FunctionSource:
         SyntaxNotSupported: it is not available, or is no ``def`` or ``lambda``.
     """
     code = function.__code__
-    found = _CACHE.get(code)
+    key = (code.co_filename, code)
+    found = _CACHE.get(key)
     if found is None:
-        found = _CACHE[code] = _find(function)
+        found = _CACHE[key] = _find(function)
     return found
 
 

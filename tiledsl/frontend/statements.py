@@ -17,6 +17,7 @@ from tiledsl.frontend.attributes import get_attribute, set_attribute
 from tiledsl.frontend.branches import Outcome, Way, close, extend, trace_way
 from tiledsl.frontend.expressions import BINARY, binary, evaluate
 from tiledsl.frontend.function import NestedFunction
+from tiledsl.frontend.function import function as td_function
 from tiledsl.frontend.iteration import assign_names, unpack
 from tiledsl.frontend.scope import Frame, State
 
@@ -224,8 +225,7 @@ def _def(frame: Frame, node: ast.FunctionDef) -> Flow:
     made: Any = NestedFunction.define(frame, node, evaluate)
     for decorator in reversed(node.decorator_list):
         function = evaluate(frame, decorator)
-        # @td.function says what holds anyway.
-        if getattr(function, "__name__", "") != "function":
+        if function is not td_function:  # which says what holds anyway
             made = frame.cx.call(function, made)
     frame.assign(node.name, made)
     return FALL

@@ -17,7 +17,9 @@ def tma_load(tensor: Tensor, coords: tuple[int, ...], tile: SharedTile, barrier:
     Args:
         tensor: the source; its dtype must be the tile's.
         coords: the first element, one integer for each dimension of the tensor, in elements. A
-            tile of lower rank takes extent 1 in the leading dimensions.
+            tile of lower rank takes extent 1 in the leading dimensions. They may lie outside of
+            the tensor, also before it; the last one must be at a multiple of 16 bytes: else the
+            GPU stops with an illegal instruction, and the emulator with an error.
         tile: the destination: a tile of the stage that is held, not transposed.
         barrier: ``stage.barrier()`` of the same stage.
 
@@ -45,7 +47,9 @@ def tma_store(tile: Tile | SharedTile, tensor: Tensor, coords: tuple[int, ...]) 
         tile: in registers, or in shared memory as it was loaded (not transposed).
         tensor: the destination; its dtype must be the tile's.
         coords: the first element, one integer for each dimension of the tensor, in elements. A
-            tile of lower rank takes extent 1 in the leading dimensions.
+            tile of lower rank takes extent 1 in the leading dimensions. None may be negative,
+            and the last one must be at a multiple of 16 bytes: else the GPU stops with an
+            illegal instruction, and the emulator with an error.
 
     Raises:
         TypeMismatch: wrong kinds of arguments, dtypes that differ (convert with

@@ -126,9 +126,9 @@ class TensorStore(Op):
 
 @define("print", effect=Effect.WRITE)
 class Print(Op):
-    """Print one line of text, by one elected thread of the role.
+    """Print text, by one elected thread of the role.
 
-    ``template`` has printf conversions (``%d %lld %u %llu %g %x %s``...), one for each value;
+    The text brings its own line end. ``template`` has printf conversions (``%d %lld %u %llu %g %x %s``...), one for each value;
     ``%%`` is a percent sign. bool_ values print as 0 or 1 through ``%d``.
     """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
-from tiledsl.codegen.ir.layouts import pick_swizzle
+from tiledsl.codegen.ir.layouts import tile_swizzle
 from tiledsl.codegen.ir.ops import tile
 from tiledsl.codegen.ir.types import RingType, TileArray
 from tiledsl.frontend.intrinsics.arguments import (
@@ -126,4 +126,4 @@ def _array(cx: Context, name: str, shape: tuple[int, ...], dtype: DType) -> Tile
             f" bytes, expected a multiple of {CHUNK} bytes",
             hint=f"use a multiple of {unit} for the last extent of {shape}",
         )
-    return TileArray(name, shape, dtype, pick_swizzle(row))
+    return TileArray(name, shape, dtype, tile_swizzle(shape, dtype.itemsize))

@@ -8,6 +8,7 @@ from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.layouts import pick_swizzle, tma_box
 from tiledsl.codegen.ir.ops import tile as ops
+from tiledsl.codegen.ir.ops.arith import Constant
 from tiledsl.codegen.ir.types import BarrierType, SharedTile, TensorType, Tile
 from tiledsl.frontend.intrinsics.arguments import coordinates
 from tiledsl.frontend.intrinsics.arguments import tensor as tensor_argument
@@ -42,6 +43,7 @@ def tma_load(cx: Context, tensor: object, coords: object, tile: object, barrier:
         )
     _check_pair(cx, call, source, tile.type.shape, tile.type.dtype, loads=True)
     at = coordinates(cx, coords, source, call)
+    _check_coordinates(cx, call, source, at, loads=True)
     check_copyable(cx, call, tile.type.shape, tile.type.dtype, tile.type.swizzle)
     cx.add(ops.TmaLoad(source, at, tile, barrier))
 
@@ -66,6 +68,7 @@ def tma_store(cx: Context, tile: object, tensor: object, coords: object) -> None
         )
     _check_pair(cx, call, target, kind.shape, kind.dtype, loads=False)
     at = coordinates(cx, coords, target, call)
+    _check_coordinates(cx, call, target, at, loads=False)
     # A register tile is staged in shared memory with the widest swizzle that fits.
     swizzle = (
         kind.swizzle
@@ -74,6 +77,28 @@ def tma_store(cx: Context, tile: object, tensor: object, coords: object) -> None
     )
     check_copyable(cx, call, kind.shape, kind.dtype, swizzle)
     cx.add(ops.TmaStore(tile, target, at))
+
+
+def _check_coordinates(
+    cx: Context, call: str, tensor: Value, coords: tuple[Value, ...], *, loads: bool
+) -> None:
+    """What is known at compile time of the coordinates must suit the hardware."""
+    assert isinstance(tensor.type, TensorType)
+    itemsize = tensor.type.dtype.itemsize
+    known = [c.owner.value if isinstance(c.owner, Constant) else None for c in coords]
+    if known[-1] is not None and int(known[-1]) * itemsize % CHUNK:
+        raise cx.value_error(
+            f"{call}: coords: the last coordinate {known[-1]} is byte {int(known[-1]) * itemsize}"
+            f" of a row of {tensor.type.dtype} elements: expected a multiple of {CHUNK} bytes",
+            hint=f"use a multiple of {CHUNK // itemsize}",
+        )
+    for axis, number in enumerate(known):
+        if number is not None and number < 0 and not loads:
+            raise cx.value_error(
+                f"{call}: coords: coordinate {axis} is {number}: expected at least 0, for a store"
+                " cannot start before the tensor",
+                hint="only loads may start before a tensor, where they read zeros",
+            )
 
 
 def _check_pair(
