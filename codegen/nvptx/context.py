@@ -98,7 +98,8 @@ class Lowering:
 
     def block(self, block: Block) -> None:
         """Emit the operations of a block, as far as they can be reached."""
-        for op, following in zip(block.ops, [*block.ops[1:], None], strict=True):
+        followers = [*block.ops[1:], None][: len(block.ops)]
+        for op, following in zip(block.ops, followers, strict=True):
             if self.ended:
                 return
             if isinstance(op, control.For | control.Loop) and _retires(following, op):

@@ -27,7 +27,6 @@ from tiledsl.runtime.emulator.memory import (
 from tiledsl.runtime.emulator.values import Array
 from tiledsl.runtime.emulator.wgmma import ready_tile
 
-
 COPY_UNIT = 16  # bytes at whose multiples a copy starts in global memory
 
 
@@ -164,8 +163,8 @@ def check_coordinates(tensor: Tensor, coords: tuple[int, ...], stores: bool, loc
     nbytes = coords[-1] * tensor.array.itemsize
     if nbytes % COPY_UNIT:
         raise InvalidValue(
-            f"a TMA copy of tensor {tensor.name!r} starts at innermost coordinate {coords[-1]}, which"
-            f" is byte {nbytes} of a row: expected a multiple of {COPY_UNIT} bytes",
+            f"a TMA copy of tensor {tensor.name!r} starts at innermost coordinate {coords[-1]},"
+            f" which is byte {nbytes} of a row: expected a multiple of {COPY_UNIT} bytes",
             loc,
             hint=f"use a multiple of {COPY_UNIT // tensor.array.itemsize} for the last coordinate",
         )

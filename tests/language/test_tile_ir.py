@@ -258,7 +258,7 @@ def test_loads_and_stores_of_every_rank() -> None:
         shape = (2, 1, 1, 64, 32)[-rank:]
         payload = td.StandardTilePayload(x.dtype, x.dtype, shape, (8,), num_pipeline_stages=1)
         pipe = td.InputTilePipeline(payload, 1)
-        at = (i, j, 0, i + j, 3)[-rank:]
+        at = (i, j, 0, i + j, 4)[-rank:]
         with pipe.producer().acquire() as stage:
             tile, row = stage.payload().get_tile(stage.stage())
             td.tma_load(x, at, tile, stage.barrier())

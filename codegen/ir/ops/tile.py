@@ -128,8 +128,9 @@ class TensorStore(Op):
 class Print(Op):
     """Print text, by one elected thread of the role.
 
-    The text brings its own line end. ``template`` has printf conversions (``%d %lld %u %llu %g %x %s``...), one for each value;
-    ``%%`` is a percent sign. bool_ values print as 0 or 1 through ``%d``.
+    ``template`` has printf conversions (``%d %lld %u %llu %g %x %s``...), one for each value;
+    ``%%`` is a percent sign. It brings its own line end. bool_ values print as 0 or 1 through
+    ``%d``.
     """
 
     template: str = attribute()
