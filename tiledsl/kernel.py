@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -224,7 +225,11 @@ class Kernel:
         compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
         self._check_emulated(compiled, values)
         grid = blocks if blocks is not None else (EMULATED_MULTIPROCESSORS,)
-        emulate(compiled.kernel, values, grid=(*grid, 1, 1)[:3])
+        seed = os.environ.get("TILEDSL_EMULATOR_SEED", "")
+        if seed and not seed.isdecimal():
+            raise InvalidValue(f"TILEDSL_EMULATOR_SEED: expected a number, got {seed!r}")
+        x, y, z = (*grid, 1, 1)[:3]
+        emulate(compiled.kernel, values, grid=(x, y, z), seed=int(seed) if seed else None)
 
     def _check_emulated(self, compiled: CompiledKernel, values: list[Any]) -> None:
         """What a launch on the GPU would refuse is refused here too."""

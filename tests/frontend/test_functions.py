@@ -5,8 +5,11 @@ from __future__ import annotations
 import enum
 import functools
 import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +77,27 @@ def power(x, n):
 @function
 def apply(f, *args, **kwargs):
     return f(*args, **kwargs)
+
+
+def _times(k):
+    def decorate(f):
+        @functools.wraps(f)
+        def wrapper(*args, **kwargs):
+            return f(*args, **kwargs) * k
+
+        return wrapper
+
+    return decorate
+
+
+@_times(7)
+def wrapped_from_outside(x: int, *, y: int = 2) -> int:
+    return x - y
+
+
+class Permission(enum.Flag):
+    READ = 1
+    WRITE = 2
 
 
 class Point(NamedTuple):
@@ -188,6 +212,7 @@ def decorated(out, a, b):
         return 3 * x
 
     out[0] = twice(a) + thrice(b)
+    out[1] = wrapped_from_outside(a)
 
 
 def partials(out, a, b):
@@ -295,6 +320,12 @@ def enums(out, a, b):
     table = {Mode.SLOW: a, Mode.FAST: b}
     out[1] = table[mode]
     out[2] = len(Mode.FAST.name)
+    both = Permission.READ | Permission.WRITE
+    out[3] = 1 if Permission.READ in both else 2
+    out[4] = 1 if both & Permission.WRITE else 2
+    out[5] = len((Path("x") / "y").parts) + Fraction(1, 2).denominator
+    out[6] = sum(n * int(x) for n, x in zip((a, b), np.array([3, 4]), strict=True))
+    out[7] = statistics.median([1, 5, 3]) + int(np.prod((2, 3)))
 
 
 def math_at_compile_time(out, a, b):

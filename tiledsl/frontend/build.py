@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tiledsl.codegen.ir.core import Block, Value
 from tiledsl.codegen.ir.dtypes import DType
-from tiledsl.codegen.ir.kernel import Kernel, Param
-from tiledsl.codegen.ir.types import Scalar, TensorType
-from tiledsl.codegen.ir.verifier import verify
-from tiledsl.errors import InvalidValue, SyntaxNotSupported, TypeMismatch
-from tiledsl.frontend import intrinsics as _intrinsics  # noqa: F401  (registers itself)
-from tiledsl.frontend.context import Context
-from tiledsl.frontend.scope import Frame
-from tiledsl.frontend.source import function_loc, source_of
-from tiledsl.frontend.statements import run_block
+from tiledsl.errors import SyntaxNotSupported, TypeMismatch
+from tiledsl.frontend.source import function_loc
 from tiledsl.language.tensor import Tensor, constant_type, is_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_RECURSION = 20_000  # of Python: tracing one level of the user's nesting takes a dozen of ours
+    from tiledsl.codegen.ir.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +80,7 @@ def parse_signature(function: Callable[..., Any]) -> tuple[Parameter, ...]:
             name: _resolve(function, text) for name, text in function.__annotations__.items()
         }
     found: list[Parameter] = []
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in inspect.signature(function, follow_wrapped=False).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
             raise SyntaxNotSupported(
@@ -180,57 +168,10 @@ def build_kernel(
     Raises:
         TileError: the user's kernel is wrong; with the line.
     """
+    # Tracing needs most of the compiler: imported when a kernel is compiled, not with tiledsl.
+    from tiledsl.frontend.trace import trace_kernel
+
     assert isinstance(function, types.FunctionType)
-    source = source_of(function)
-    body = Block()
-    cx = Context(body, target=target, warps=warps)
-    cx.loc = source.loc(source.node)
-    frame = Frame(cx, source, kind="kernel", function=function)
-    found: list[Param] = []
-    constants: dict[str, str] = {}
-    for parameter in inspect.signature(function).parameters:
-        spec = params[parameter]
-        if isinstance(spec, ConstantSpec):
-            constants[parameter] = repr(spec.value)
-            frame.assign(parameter, spec.value)
-            continue
-        if isinstance(spec, TensorSpec):
-            type: TensorType | Scalar = TensorType(spec.dtype, spec.rank)
-        else:
-            type = Scalar(spec.dtype)
-        value = Value(type, source.loc(source.locals[parameter]), parameter)
-        found.append(Param(parameter, value))
-        frame.assign(parameter, value)
-    cx.frames.append(frame)
-    with _deep_recursion():
-        run_block(frame, source.statements)
-    kernel = Kernel(
-        name=_ptx_name(name),
-        params=found,
-        body=body,
-        persistent=persistent,
-        warps=warps,
-        target=target,
-        loc=source.loc(source.node),
-        constants=constants,
+    return trace_kernel(
+        function, params, name=name, persistent=persistent, warps=warps, target=target
     )
-    verify(kernel, "frontend")
-    return kernel
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    saved = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(saved, _RECURSION))
-    try:
-        yield
-    except RecursionError:
-        raise InvalidValue("the kernel is nested too deeply to be traced") from None
-    finally:
-        sys.setrecursionlimit(saved)
-
-
-def _ptx_name(name: str) -> str:
-    """A legal PTX identifier: ASCII letters, digits, underscore."""
-    text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    return text if text[:1].isalpha() else f"k{text}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,9 @@ from tiledsl.frontend import python_builtins, records
 from tiledsl.frontend.aggregates import contains_value
 from tiledsl.frontend.attributes import BoundMethod
 from tiledsl.frontend.branches import Outcome, scope
-from tiledsl.frontend.function import Function, NestedFunction
+from tiledsl.frontend.function import Function
+from tiledsl.frontend.library import is_library, is_ours
+from tiledsl.frontend.nested_function import NestedFunction
 from tiledsl.frontend.objects import TracedObject
 from tiledsl.frontend.registry import call_of, function_of
 from tiledsl.frontend.scope import Exit, Frame, State
@@ -64,12 +65,12 @@ def call(cx: Context, callee: Any, args: Args, kwargs: Kwargs) -> Any:
             return call(cx, callee.__func__, [callee.__self__, *args], kwargs)
         case Value() | TracedObject():
             raise cx.type_error(f"{cx.describe(callee)} cannot be called")
-    if _is_ours(callee):
+    if is_ours(callee):
         raise cx.type_error(
             f"{name_of(callee)} cannot be called in a kernel",
             hint="a kernel calls functions, not kernels" if hasattr(callee, "launch") else None,
         )
-    if isinstance(callee, types.FunctionType) and not _is_library(callee):
+    if isinstance(callee, types.FunctionType) and not is_library(callee):
         return _inline_python(cx, callee, args, kwargs)
     builtin = python_builtins.find(callee)
     if builtin is not None:
@@ -77,7 +78,7 @@ def call(cx: Context, callee: Any, args: Args, kwargs: Kwargs) -> Any:
     if isinstance(callee, type):
         return records.construct(cx, callee, args, kwargs, _native)
     user = inspect.getattr_static(type(callee), "__call__", None)
-    if isinstance(user, types.FunctionType) and not _is_library(user):
+    if isinstance(user, types.FunctionType) and not is_library(user):
         return call(cx, user, [callee, *args], kwargs)
     return _native(cx, callee, args, kwargs)
 
@@ -87,18 +88,6 @@ def keywords_of(cx: Context, x: Any) -> dict[str, Any]:
     if not isinstance(x, Mapping):
         raise cx.type_error(f"expected a dict behind **, got {cx.describe(x)}")
     return dict(x)
-
-
-def _is_library(function: types.FunctionType) -> bool:
-    """Whether a Python function belongs to Python's own library: run, not traced."""
-    module = getattr(function, "__module__", None) or ""
-    return module.partition(".")[0] in sys.stdlib_module_names and module != "__main__"
-
-
-def _is_ours(callee: Any) -> bool:
-    """Whether a function or object is tiledsl's own, but no part of the language."""
-    of = callee if isinstance(callee, types.FunctionType | type) else type(callee)
-    return str(getattr(of, "__module__", "")).partition(".")[0] == "tiledsl"
 
 
 def name_of(callee: Any) -> str:
@@ -192,7 +181,7 @@ def _native(cx: Context, callee: Any, args: Args, kwargs: Kwargs) -> Any:
 
 def _inline_python(cx: Context, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
     source = source_of(function)
-    signature = inspect.signature(function)
+    signature = inspect.signature(function, follow_wrapped=False)
     return _inline(cx, source, signature, args, kwargs, function=function)
 
 

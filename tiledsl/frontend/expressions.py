@@ -13,8 +13,8 @@ from tiledsl.frontend import calls, iteration, subscripts
 from tiledsl.frontend.arithmetic import dtype_of
 from tiledsl.frontend.attributes import get_attribute
 from tiledsl.frontend.branches import Outcome, choose, meet, speculatable, trace_way
-from tiledsl.frontend.function import NestedFunction
 from tiledsl.frontend.merging import changed_slots
+from tiledsl.frontend.nested_function import NestedFunction
 from tiledsl.frontend.objects import FormatPart, FormatString
 from tiledsl.frontend.scope import Frame, State
 

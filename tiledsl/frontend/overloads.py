@@ -6,6 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Value
+from tiledsl.frontend.library import is_library
 
 if TYPE_CHECKING:
     from tiledsl.frontend.context import Context
@@ -26,8 +27,10 @@ def method(x: Any, name: str) -> types.FunctionType | None:
     found = getattr(type(x), name, None)
     if not isinstance(found, types.FunctionType):
         return None
+    if is_library(found):
+        return None
     # What dataclasses generate has no source; Python's own comparison of fields will do.
-    return None if found.__code__.co_filename.startswith("<") else found
+    return None if found.__code__.co_filename == "<string>" else found
 
 
 def is_overloaded(x: Any) -> bool:

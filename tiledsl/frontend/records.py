@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
-import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.frontend.aggregates import contains_value
+from tiledsl.frontend.library import is_library
 
 if TYPE_CHECKING:
     from tiledsl.frontend.context import Context
@@ -29,7 +29,7 @@ def construct(
     """
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _bind(cx, cls, args, kwargs, lambda: cls(*args, **kwargs))
-    if issubclass(cls, enum.Enum | BaseException | type) or _is_library(cls):
+    if issubclass(cls, enum.Enum | BaseException | type) or is_library(cls):
         return native(cx, cls, args, kwargs)
     init = cls.__init__
     generated = not isinstance(init, types.FunctionType) or init.__code__.co_filename[:1] == "<"
@@ -42,11 +42,6 @@ def construct(
     if init is object.__init__ and cls.__new__ is object.__new__ and not args and not kwargs:
         return cx.made(object.__new__(cls))
     return native(cx, cls, args, kwargs)
-
-
-def _is_library(cls: type) -> bool:
-    module = cls.__module__.partition(".")[0]
-    return module in sys.stdlib_module_names and module != "__main__"
 
 
 def _bind(

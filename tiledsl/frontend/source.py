@@ -143,7 +143,7 @@ def source_of(function: types.FunctionType) -> FunctionSource:
 
 def _find(function: types.FunctionType) -> FunctionSource:
     code = function.__code__
-    name = function.__name__
+    name = code.co_name
     try:
         lines, start = inspect.findsource(code)
     except (OSError, TypeError):

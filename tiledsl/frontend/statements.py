@@ -16,9 +16,9 @@ from tiledsl.frontend import subscripts
 from tiledsl.frontend.attributes import get_attribute, set_attribute
 from tiledsl.frontend.branches import Outcome, Way, close, extend, trace_way
 from tiledsl.frontend.expressions import BINARY, binary, evaluate
-from tiledsl.frontend.function import NestedFunction
 from tiledsl.frontend.function import function as td_function
 from tiledsl.frontend.iteration import assign_names, unpack
+from tiledsl.frontend.nested_function import NestedFunction
 from tiledsl.frontend.scope import Frame, State
 
 Flow = tuple[Outcome, Any]
