@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, overload
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
 from tiledsl.codegen.ir.kernel import Kernel as KernelIR
 from tiledsl.codegen.nvptx.targets import Target, get_target
-from tiledsl.compiled import CompiledKernel, compile_tile_level
 from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
 from tiledsl.frontend.build import (
     ConstantSpec,
@@ -38,6 +37,7 @@ from tiledsl.runtime.requirements import check_requirements
 from tiledsl.runtime.tensormap import check_tensormap
 
 if TYPE_CHECKING:
+    from tiledsl.compiled import CompiledKernel
     from tiledsl.runtime.launch import Launcher
 
 DEFAULT_TARGET = "sm_90a"
@@ -291,6 +291,9 @@ class Kernel:
     def _variant(
         self, bound: Mapping[str, Any], params: dict[str, ParamSpec], target: Target
     ) -> CompiledKernel:
+        # The passes are imported when something is compiled: `import tiledsl` stays quick.
+        from tiledsl.compiled import compile_tile_level
+
         key = (target.name, self._key(bound, params))
         found = self._variants.get(key)
         if found is None:
