@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
+from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.codegen.ir.kernel import Kernel as KernelIR
 from tiledsl.codegen.nvptx.targets import Target, get_target
 from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
@@ -107,6 +108,7 @@ class Kernel:
         self._signature = inspect.signature(function)
         self._run_time = [p.name for p in self.parameters if p.kind != "constant"]
         self._variants: dict[Hashable, CompiledKernel] = {}
+        self._captured: dict[Hashable, Captured] = {}
         self._launchers: dict[Hashable, Launcher] = {}
         self._known: dict[Hashable, list[tuple[Launcher, tuple[int, ...] | None]]] = {}
         kinds = [p.kind != "constant" for p in self.parameters]
@@ -141,6 +143,7 @@ class Kernel:
         Raises:
             TileError: about the kernel, an argument or the launch; it names line or argument.
         """
+        self._forget_outdated()
         key = self._launch_key(args, kwargs, grid)
         if key is not None:
             for launcher, blocks in self._known.get(key, ()):
@@ -266,6 +269,7 @@ class Kernel:
 
     def lower(self, *args: Any, target: str = DEFAULT_TARGET, **kwargs: Any) -> CompiledKernel:
         """As ``compile``, but only down to protocol level; the rest is made when asked for."""
+        self._forget_outdated()
         found = get_target(target)
         bound = self._bind(args, kwargs)
         params = {
@@ -302,7 +306,24 @@ class Kernel:
                 if found is None:
                     found = compile_tile_level(lambda: self._build(bound, params, target), target)
                     self._variants[key] = found
+                    self._captured |= {(c.name, id(c)): c for c in found.kernel.captured}
         return found
+
+    def _forget_outdated(self) -> None:
+        """Drop all variants when a global or closure variable that they compiled in has changed.
+
+        As in Python, where a function sees the value that the name has when it is called.
+        """
+        for captured in self._captured.values():
+            if not captured.is_current:
+                break
+        else:
+            return
+        with self._lock:
+            self._variants.clear()
+            self._launchers.clear()
+            self._known.clear()
+            self._captured = {}
 
     def _build(
         self, bound: Mapping[str, Any], params: dict[str, ParamSpec], target: Target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,24 @@ from tiledsl.errors import UNKNOWN_LOC, Loc
 
 if TYPE_CHECKING:
     from tiledsl.codegen.ir.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A Python value from outside of the kernel's function, as it was when it was compiled.
+
+    ``read`` gives the value that the name has now.
+    """
+
+    name: str
+    value: object
+    read: Callable[[], object]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the name still has an equal value of the same type."""
+        now = self.read()
+        return now is self.value or (type(now) is type(self.value) and now == self.value)
 
 
 @dataclass(eq=False)
@@ -39,6 +57,7 @@ class Kernel:
         persistent: whether the launch grid is one block per multiprocessor.
         warps: warps of a kernel without roles; None when roles decide.
         target: such as ``"sm_90a"``.
+        captured: numbers and other plain values of globals and closures that were compiled in.
         plan: roles on warps, registers, shared memory, parameters; set by the planning passes.
     """
 
@@ -52,6 +71,7 @@ class Kernel:
     loc: Loc = UNKNOWN_LOC
     plan: Plan | None = None
     constants: dict[str, str] = field(default_factory=dict)
+    captured: tuple[Captured, ...] = ()
 
     def __str__(self) -> str:
         from tiledsl.codegen.ir.printer import print_kernel

@@ -10,7 +10,9 @@ import pytest
 
 @pytest.fixture
 def seed() -> int:
-    return secrets.randbits(32)
+    drawn = secrets.randbits(32)
+    print("seed:", drawn)  # pytest shows it when the test fails
+    return drawn
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 
@@ -16,17 +14,23 @@ from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.codegen.ir.types import RingType, TileArray
 from tiledsl.runtime.emulator import emulate
+from tiledsl.runtime.emulator.bulk import COPY_UNIT
 from tiledsl.runtime.emulator.memory import load_box, store_box
+
+
+def integers(rng: np.random.Generator, low: int, high: int, count: int) -> tuple[int, ...]:
+    """``count`` integers from ``low`` to ``high``, both included."""
+    return tuple(int(x) for x in rng.integers(low, high + 1, count))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 4, 5])
 def test_boxes_against_one_element_at_a_time(rng: np.random.Generator, rank: int) -> None:
     for _ in range(60):
-        extents = tuple(random.randint(0, 5) for _ in range(rank))
+        extents = integers(rng, 0, 5, rank)
         base = rng.standard_normal(tuple(2 * e for e in extents))
-        tensor = base[(slice(None, None, random.choice((1, 2, -1))),) * rank]
-        shape = tuple(random.randint(1, 4) for _ in range(random.randint(1, rank)))
-        coords = [random.randint(-5, 9) for _ in range(rank)]
+        tensor = base[(slice(None, None, int(rng.choice((1, 2, -1)))),) * rank]
+        shape = integers(rng, 1, 4, int(rng.integers(1, rank + 1)))
+        coords = integers(rng, -5, 9, rank)
         target = np.full(shape, np.nan)
         load_box(tensor, coords, target)
         stored = tensor.copy()
@@ -72,10 +76,10 @@ def test_tiles_of_any_rank(
 ) -> None:
     kernel = _move(rank, shape, dtype)
     for one in (None, seed):
-        extents = tuple(random.randint(2, 20) for _ in range(rank))
+        extents = (*integers(rng, 2, 12, rank - 1), *integers(rng, 2, 40, 1))
         x = normal(rng, extents, dtype)
         y = np.zeros_like(x)
-        c, d = ([random.randint(-3, e) for e in extents] for _ in range(2))
+        c, d = (_coordinates(rng, extents, dtype, least) for least in (-3, 0))
         result = emulate(kernel, [x, y, *c, *d], grid=(1, 1, 1), seed=one)
         between = np.empty(shape, x.dtype)
         load_box(x, c, between)
@@ -83,6 +87,15 @@ def test_tiles_of_any_rank(
         store_box(expected, d, between)
         assert y.tobytes() == expected.tobytes()
         assert result.tma_load_bytes == result.tma_store_bytes == between.nbytes
+
+
+def _coordinates(
+    rng: np.random.Generator, extents: tuple[int, ...], dtype: DType, least: int
+) -> list[int]:
+    """Where a copy may start: the innermost at a multiple of 16 bytes; stores inside, at >= 0."""
+    unit = COPY_UNIT // dtype.itemsize
+    *outer, innermost = (integers(rng, least, extent, 1)[0] for extent in extents)
+    return [*outer, innermost // unit * unit]
 
 
 def test_stores_land_at_the_end_of_a_block_at_the_latest(rng: np.random.Generator) -> None:

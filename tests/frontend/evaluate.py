@@ -113,6 +113,9 @@ class Evaluator:
             case tile.TensorStore(value=value, tensor=tensor, indices=indices):
                 self.values[tensor][self.index(indices)] = self.values[value]
                 return []
+            case tile.Require(condition=condition, message=message):
+                assert self.values[condition], message
+                return []
             case tile.Print(template=template, values=values):
                 self.printed.append(template % tuple(self.read(values)))
                 return []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Block, Builder, Effect, Op, Value
 from tiledsl.codegen.ir.dtypes import DType
+from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.codegen.ir.ops.arith import Constant
 from tiledsl.codegen.ir.ops.control import Role
 from tiledsl.codegen.ir.types import Scalar
@@ -57,6 +58,7 @@ class Context:
         self.frames: list[Frame] = []  # functions being traced, the kernel first
         self.heap: list[Any] = []  # lists, dicts and objects that the kernel made, oldest first
         self._heap_ids: set[int] = set()
+        self.captured: dict[tuple[int, str], Captured] = {}  # by namespace and name
         self.branches: list[Loc] = []  # run-time conditions that the current code stands under
         self.weak: set[Value] = set()  # integers and floats whose dtype a first trace looks for
         self._home: dict[Value, Block] = {}  # the block whose operations may use a value

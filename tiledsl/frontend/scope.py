@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import difflib
+import enum
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Op
+from tiledsl.codegen.ir.dtypes import DType
+from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.errors import Loc, NameNotFound, TileError
 from tiledsl.frontend.aggregates import fields_of
 from tiledsl.frontend.objects import TracedObject
@@ -48,6 +52,10 @@ class LoopState:
     live: frozenset[str] = frozenset()  # what a branch inside that ends in break must keep
     breaks: list[Exit] = field(default_factory=list)
     continues: list[Exit] = field(default_factory=list)
+
+
+# What people change to get another kernel; functions, classes and modules are not watched.
+_PLAIN = (bool, int, float, complex, str, bytes, tuple, frozenset, enum.Enum, DType)
 
 
 class Frame:
@@ -124,16 +132,25 @@ class Frame:
         if name in function.__code__.co_freevars:
             cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
             try:
-                return cell.cell_contents
+                return self._capture(name, cell, cell.cell_contents, lambda: cell.cell_contents)
             except ValueError:
                 raise self.cx.name_error(
                     f"{name!r} of the enclosing function has no value yet"
                 ) from None
         if name in function.__globals__:
-            return function.__globals__[name]
+            space = function.__globals__
+            return self._capture(name, space, space[name], lambda: space.get(name))
         if hasattr(builtins, name):
             return getattr(builtins, name)
         raise self._undefined(name, function)
+
+    def _capture(self, name: str, space: Any, value: Any, read: Callable[[], Any]) -> Any:
+        """Note a plain value from outside: when it changes, the kernel has to be compiled anew."""
+        if isinstance(value, _PLAIN):
+            self.cx.captured[id(space), name] = Captured(name, value, read)
+        elif isinstance(value, list | dict | set):  # may be changed in place
+            self.cx.captured[id(space), name] = Captured(name, copy.copy(value), read)
+        return value
 
     def usable(self, value: Any) -> Any:
         """``value``, unless it is poison."""

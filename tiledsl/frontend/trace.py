@@ -65,6 +65,7 @@ def trace_kernel(
         target=target,
         loc=source.loc(source.node),
         constants=constants,
+        captured=tuple(cx.captured.values()),
     )
     verify(kernel, "frontend")
     return kernel

@@ -1,0 +1,83 @@
+"""A kernel sees the globals and closure variables of the moment of its call, as Python does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tiledsl as td
+
+SCALE = 2
+UNUSED = 1
+
+
+@td.function
+def scaled(x):
+    return x * SCALE
+
+
+@td.kernel(grid=1)
+def fill(out: td.Tensor, x: td.int32):
+    out[0] = scaled(x)
+
+
+def run(kernel: td.Kernel, *args: int) -> int:
+    out = np.full(1, -1, np.int32)
+    kernel(out, *args)
+    return int(out[0])
+
+
+def test_a_changed_global_is_compiled_anew() -> None:
+    global SCALE
+    SCALE = 2
+    assert run(fill, 5) == 10
+    first = fill.variants
+    assert run(fill, 6) == 12 and fill.variants == first
+    SCALE = 3
+    assert run(fill, 5) == 15
+    assert len(fill.variants) == 1 and fill.variants != first
+    SCALE = 2
+
+
+def test_what_is_not_used_does_not_count() -> None:
+    global UNUSED
+    assert run(fill, 1) == 2
+    first = fill.variants
+    UNUSED = 7
+    assert run(fill, 1) == 2 and fill.variants == first
+
+
+def test_a_changed_closure_variable() -> None:
+    shift = 1
+
+    @td.kernel(grid=1)
+    def moved(out: td.Tensor, x: td.int32):
+        out[0] = x + shift
+
+    assert run(moved, 5) == 6
+    shift = 10
+    assert run(moved, 5) == 15
+
+
+def test_a_list_that_is_changed_in_place() -> None:
+    weights = [1, 2]
+
+    @td.kernel(grid=1)
+    def weighted(out: td.Tensor):
+        out[0] = weights[0] + weights[1]
+
+    assert run(weighted) == 3
+    weights[1] = 40
+    assert run(weighted) == 41
+
+
+def test_an_equal_value_keeps_the_variant() -> None:
+    size = (2, 3)
+
+    @td.kernel(grid=1)
+    def summed(out: td.Tensor):
+        out[0] = size[0] + size[1]
+
+    assert run(summed) == 5
+    first = summed.variants
+    size = tuple([2, 3])  # another object
+    assert run(summed) == 5 and summed.variants == first
