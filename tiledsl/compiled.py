@@ -18,6 +18,7 @@ from tiledsl.codegen.ir.plan import Limits, Plan
 from tiledsl.codegen.ir.verifier import verify
 from tiledsl.codegen.nvptx.targets import Target
 from tiledsl.codegen.passes import PassHooks, bring_down
+from tiledsl.codegen.passes.rewrite import remove_dead
 from tiledsl.errors import PerformanceWarning
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def compile_tile_level(
     """Trace a kernel with ``build`` and bring it down to protocol level."""
     started = time.perf_counter()
     kernel = build()
+    remove_dead(kernel)  # such as the extents of a shape that the kernel does not use
     verify(kernel, "frontend")
     traced = time.perf_counter()
     text = str(kernel)

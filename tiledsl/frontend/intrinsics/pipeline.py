@@ -141,11 +141,11 @@ class _Stage(_Scope):
 
     @traced
     def stage(self, cx: Context) -> Value:
-        return cx.emit(tile.StageIndex(self.handle))
+        return cx.emit(tile.StageIndex(self.handle), "slot")
 
     @traced
     def barrier(self, cx: Context) -> Value:
-        return cx.emit(tile.StageBarrier(self.handle))
+        return cx.emit(tile.StageBarrier(self.handle), "barrier")
 
     @traced
     def release(self, cx: Context) -> None:
