@@ -77,7 +77,7 @@ if has tests; then
     for file in tests/gpu/test_*.py; do
         name=$(basename "$file" .py)
         # Warnings of ours are errors; what PyTorch says about its own dependencies is not.
-        step "$name" "$LIMIT" "$PYTHON" -m pytest -q --maxfail=5 --require-gpu -m gpu \
+        step "$name" "$LIMIT" "$PYTHON" -m pytest -q --maxfail=20 --require-gpu -m gpu \
             -W default::FutureWarning -W default::DeprecationWarning \
             -p no:cacheprovider --timeout "$LIMIT" "$file"
     done

@@ -23,13 +23,23 @@ def parser(description: str) -> argparse.ArgumentParser:
     """The options of a GEMM sample."""
     made = argparse.ArgumentParser(description=description)
     for name in ("m", "n", "k"):
-        made.add_argument(f"--{name}", type=int, help="default: 4096 on a GPU, else 512")
+        made.add_argument(f"--{name}", type=integer, help="default: 4096 on a GPU, else 512")
     made.add_argument("--dtype", choices=DTYPES[:2], default="bfloat16", help="of a and b")
     made.add_argument("--out-dtype", choices=DTYPES, help="of c; default: as --dtype")
     made.add_argument("--device", choices=("auto", "gpu", "emulator"), default="auto")
-    made.add_argument("--seed", type=int, help="of the random inputs; default: another each time")
+    made.add_argument(
+        "--seed", type=integer, help="of the random inputs; default: another each time"
+    )
     made.add_argument("--dump", choices=DUMPS, help="print what the kernel becomes, and stop")
     return made
+
+
+def integer(text: str) -> int:
+    """The value of an option that counts something."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {number}")
+    return number
 
 
 def dump(kernel: Any, what: str, dtype: str, out_dtype: str) -> str:
@@ -149,7 +159,10 @@ def run_gemm(kernel: Any, description: str, argv: list[str] | None = None) -> in
     problem = make_problem(shape, options.dtype, out_dtype, seed, torch)
 
     started = time.perf_counter()
-    kernel(problem.a, problem.b, problem.c)
+    try:
+        kernel(problem.a, problem.b, problem.c)
+    except td.LaunchError as error:  # such as rows that are not a multiple of 16 bytes
+        raise SystemExit(f"the launch was refused: {error}") from None
     if torch is not None:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - started

@@ -14,7 +14,7 @@ from tiledsl.codegen.checks.paths import PathWalker
 from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
 from tiledsl.codegen.ir.ops import control, tile
-from tiledsl.codegen.ir.types import RingType, StageType
+from tiledsl.codegen.ir.types import BarrierType, RingType, SharedTile, StageType, Tile
 from tiledsl.errors import Loc, StageError
 
 _ACQUIRES = (tile.AcquireProducer, tile.AcquireConsumer)
@@ -22,6 +22,8 @@ _ACQUIRES = (tile.AcquireProducer, tile.AcquireConsumer)
 _USES = (
     tile.TmaLoad, tile.TmaStore, tile.Mma, tile.StageIndex, tile.StageBarrier, tile.ExpectBytes,
 )  # fmt: skip
+
+_READS = (tile.Mma, tile.TmaStore)  # of what a stage holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ def stage_sources(block: Block) -> dict[Value, Value]:
         for value in op.operands:
             if value in sources:
                 for result in op.results:
-                    # Data that was computed from a stage's tiles is not the stage.
-                    if not isinstance(op, tile.Mma | tile.TmaLoad):
+                    # Data that was computed from a stage's tiles or number is not the stage.
+                    if not isinstance(result.type, Tile):
                         sources.setdefault(result, sources[value])
                 break
     return sources
@@ -133,9 +135,13 @@ class _LinearWalker(PathWalker[State]):
 
     def _use(self, op: Op, state: State) -> None:
         for value in op.operands:
+            if not isinstance(value.type, StageType | SharedTile | BarrierType):
+                continue  # a number, which may outlive its stage
             stage = self.sources.get(value)
             if stage is None:
-                continue
+                raise self._unguarded(op, value)
+            if isinstance(op, _READS) and not isinstance(stage.owner, tile.AcquireConsumer):
+                raise self._unfilled(op, stage)
             held = state.get(stage)
             if held is None:
                 raise self._escaped(op)
@@ -149,6 +155,26 @@ class _LinearWalker(PathWalker[State]):
                     ),
                     hint="move the release behind the last use of the stage and its tiles",
                 )
+
+    @staticmethod
+    def _unguarded(op: Op, value: Value) -> StageError:
+        return StageError(
+            f"{op.opcode} uses a tile or barrier that no stage held here guards: the other side"
+            " may use it at the same time",
+            op.loc,
+            notes=(("it is taken here", value.loc),),
+            hint="take tiles from the stage: stage.payload().get_tile(stage.stage(), k)",
+        )
+
+    @staticmethod
+    def _unfilled(op: Op, stage: Value) -> StageError:
+        return StageError(
+            f"{op.opcode} reads a tile of a producer stage, whose loads may not have arrived:"
+            " expected a consumer stage",
+            op.loc,
+            notes=(("the stage is acquired here", stage.loc),),
+            hint="release the stage, acquire it from the pipeline's consumer() and read that",
+        )
 
     def _stage(self, op: Op, value: Value) -> Value:
         stage = self.sources.get(value)

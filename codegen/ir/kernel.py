@@ -30,7 +30,12 @@ class Captured:
     def is_current(self) -> bool:
         """Whether the name still has an equal value of the same type."""
         now = self.read()
-        return now is self.value or (type(now) is type(self.value) and now == self.value)
+        if now is self.value:
+            return True
+        try:
+            return type(now) is type(self.value) and bool(now == self.value)
+        except Exception:  # of the value's own comparison: an array in a tuple has none
+            return False
 
 
 @dataclass(eq=False)
@@ -57,7 +62,7 @@ class Kernel:
         persistent: whether the launch grid is one block per multiprocessor.
         warps: warps of a kernel without roles; None when roles decide.
         target: such as ``"sm_90a"``.
-        captured: numbers and other plain values of globals and closures that were compiled in.
+        captured: what globals and closure variables held when they were compiled in.
         plan: roles on warps, registers, shared memory, parameters; set by the planning passes.
     """
 

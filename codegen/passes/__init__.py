@@ -12,6 +12,7 @@ from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.plan import Limits
 from tiledsl.codegen.ir.verifier import verify
 from tiledsl.codegen.passes.derive_bytes import derive_bytes
+from tiledsl.codegen.passes.derive_lookahead import derive_lookahead
 from tiledsl.codegen.passes.expand_pipelines import expand_pipelines
 from tiledsl.codegen.passes.expand_stores import expand_stores
 from tiledsl.codegen.passes.infer_layouts import infer_layouts
@@ -67,6 +68,7 @@ def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -
         # Tile level: what the user said, checked.
         ("check_linear_stages", check_linear_stages),
         ("derive_bytes", derive_bytes),
+        ("derive_lookahead", derive_lookahead),
         ("infer_layouts", infer_layouts),
         ("take_requirements", take_requirements),
         # Down to protocol level.

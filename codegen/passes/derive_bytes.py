@@ -126,23 +126,26 @@ class _ByteWalker(PathWalker[State]):
     def repeat(self, loop: Op, entry: State, arrivals: list[tuple[Op, State]]) -> State:
         after = dict(entry)
         for stage, before in entry.items():
-            for _, state in arrivals:
-                total = state.get(stage, before)
-                gained = total.nbytes - before.nbytes
-                if gained == 0:
-                    continue
-                trips = _trip_count(loop)
-                if trips is None:
-                    raise StageError(
-                        "loads on one stage inside of a loop whose trip count is only known at"
-                        f" run time: each iteration brings {gained} bytes, expected a total that"
-                        " is known at compile time",
-                        total.loads[-1].loc,
-                        notes=(("the stage is acquired here", stage.loc), ("the loop", loop.loc)),
-                        hint="acquire the stage inside of the loop, or loop over"
-                        " td.static_range(...)",
-                    )
-                after[stage] = _Sum(before.nbytes + trips * gained, total.loads)
+            ends = [state.get(stage, before) for _, state in arrivals]
+            for total in ends[1:]:
+                if total.nbytes != ends[0].nbytes:  # one of them skips a load by `continue`
+                    raise self._differ(loop, stage, ends[0], total)
+            if not ends or ends[0].nbytes == before.nbytes:
+                continue
+            total = ends[0]
+            gained = total.nbytes - before.nbytes
+            trips = _trip_count(loop)
+            if trips is None:
+                raise StageError(
+                    "loads on one stage inside of a loop whose trip count is only known at"
+                    f" run time: each iteration brings {gained} bytes, expected a total that"
+                    " is known at compile time",
+                    total.loads[-1].loc,
+                    notes=(("the stage is acquired here", stage.loc), ("the loop", loop.loc)),
+                    hint="acquire the stage inside of the loop, or loop over"
+                    " td.static_range(...)",
+                )
+            after[stage] = _Sum(before.nbytes + trips * gained, total.loads)
         return after
 
     def check_expectation(self, op: tile.ExpectBytes) -> None:

@@ -9,8 +9,10 @@ asynchronous group and keeps one group in flight:
   has retired. Across the back edge of a loop the slot to release is kept in a variable of the role
   (``pending``), so that the release of one iteration happens behind the first group of the next.
 
-Putting a release off must not make the role wait for itself: before a wait on a ring whose slots
-would all be held by this role, and before waits on anything else, everything is flushed.
+Putting a release off must not make the role wait for itself. Before a wait on a ring of which this
+role would leave the producer too few slots to fill the one that is waited for (it may have to get
+several before it fills the first: ``derive_lookahead``), and before waits on anything else,
+everything is flushed.
 
 Example, the k loop of a GEMM::
 
@@ -34,7 +36,6 @@ from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Block, Op, Value, users
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.ops import control, protocol, tile
-from tiledsl.codegen.ir.types import RingType
 from tiledsl.codegen.passes.rewrite import Emitter, emitter
 from tiledsl.errors import Loc
 
@@ -117,6 +118,12 @@ def _rings_read(op: tile.Mma) -> frozenset[Value]:
     return frozenset(found)
 
 
+def _starves(ring: Value, held: int) -> bool:
+    """Whether a role that holds ``held`` slots leaves the producer too few to fill the next one."""
+    assert isinstance(ring.owner, tile.PipelineCreate)
+    return held + ring.owner.lookahead > ring.owner.ring.stages
+
+
 def _touches(op: Op, state: _State) -> bool:
     """Whether anything inside ``op`` cares about groups in flight."""
     inner = [i for block in op.blocks for i in block.walk()]
@@ -167,9 +174,8 @@ class _Scheduler:
             return self._release(out, op, barrier, state)
         if barrier := _is_wait_on(op, "full"):
             held = state.held.get(barrier.ring, 0)
-            assert isinstance(barrier.ring.type, RingType)
             others = any(d.ring is not barrier.ring for d in state.deferred)
-            if state.deferred and (others or held >= barrier.ring.type.stages):
+            if state.deferred and (others or _starves(barrier.ring, held)):
                 state = self.flush(out, state)
                 held = state.held.get(barrier.ring, 0)
             state = state.copy()
@@ -363,14 +369,14 @@ class _Scheduler:
                 releases.append((barrier.ring, inner.loc))
             elif self._flushes(inner, acc, state):
                 acc, releases = None, []
-        if acc is None or acc not in last.values:
+        if acc is None or last.values.count(acc) != 1:
+            # Not carried; or under two names, one of which would be read before the wait.
             return None
         held = dict(state.held)
         for ring, _ in releases:
-            assert isinstance(ring.type, RingType)
             held[ring] = held.get(ring, 0) + 1
-            if held[ring] >= ring.type.stages:
-                return None  # the next iteration would wait for a slot that it holds itself
+            if _starves(ring, held[ring]):
+                return None  # the next iteration would wait for what it holds back itself
         carried = [
             (ring, *self._variables(ring, number, loc), loc)
             for number, (ring, loc) in enumerate(releases)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 import tiledsl as td
@@ -81,3 +83,87 @@ def test_an_equal_value_keeps_the_variant() -> None:
     first = summed.variants
     size = tuple([2, 3])  # another object
     assert run(summed) == 5 and summed.variants == first
+
+
+def test_helpers_that_are_defined_again() -> None:
+    """As in a notebook, where the cell of a helper is run again."""
+
+    def plain(x):
+        return x + 1
+
+    @td.function
+    def decorated(x):
+        return x + 1
+
+    class Base:
+        step = 1
+
+    @td.kernel(grid=1)
+    def both(out: td.Tensor, x: td.int32):
+        out[0] = plain(x) * decorated(x) + Base.step
+
+    assert run(both, 4) == 26
+    first = both.variants
+    assert run(both, 4) == 26 and both.variants == first
+
+    def plain(x):
+        return x + 2
+
+    assert run(both, 4) == 31
+
+    @td.function
+    def decorated(x):
+        return x + 3
+
+    assert run(both, 4) == 43
+
+    class Base:
+        step = 2
+
+    assert run(both, 4) == 44
+
+
+@dataclass
+class Settings:
+    step: int
+
+
+@dataclass(frozen=True)
+class Frozen:
+    step: int
+
+
+@dataclass(eq=False)
+class Identified:
+    step: int
+
+
+def test_settings_in_a_dataclass() -> None:
+    changed, replaced, same = Settings(1), Frozen(10), Identified(100)
+
+    @td.kernel(grid=1)
+    def summed(out: td.Tensor):
+        out[0] = changed.step + replaced.step + same.step
+
+    assert run(summed) == 111
+    first = summed.variants
+    replaced = Frozen(10)
+    assert run(summed) == 111 and summed.variants == first
+    changed.step = 2
+    assert run(summed) == 112
+    replaced = Frozen(20)
+    assert run(summed) == 122
+    same = Identified(200)
+    assert run(summed) == 222
+
+
+def test_values_that_cannot_be_compared() -> None:
+    pair = (np.array([1, 2]), 3)
+
+    @td.kernel(grid=1)
+    def second(out: td.Tensor):
+        out[0] = pair[1]
+
+    assert run(second) == 3
+    pair = (np.array([1, 2]), 4)
+    assert run(second) == 4

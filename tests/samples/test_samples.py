@@ -46,6 +46,14 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
+def refused(script: str, *arguments: str) -> str:
+    """What the script says on standard error when it refuses its arguments."""
+    command = [sys.executable, "-W", "error", str(SAMPLES / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and not done.stdout
+    return done.stderr
+
+
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A sample as a module, without running its ``main``."""
     monkeypatch.syspath_prepend(str(SAMPLES))
@@ -73,6 +81,24 @@ def test_sample_runs(script: str, arguments: list[str], printed: str) -> None:
 @pytest.mark.parametrize("script", ["gemm.py", "gemm_flat.py"])
 def test_sample_dumps(script: str, what: str) -> None:
     assert re.search(DUMPS[what], run(script, "--dump", what))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--n", "7"], "argument c: expected a stride that is a multiple of 16 bytes"),
+        (["--k", "63"], "argument a: expected a stride that is a multiple of 16 bytes"),
+        (["--m", "-1"], "argument --m: expected a number of at least 0, got -1"),
+        (["--m", "many"], "argument --m: invalid integer value: 'many'"),
+        (["--seed", "-3"], "argument --seed: expected a number of at least 0, got -3"),
+        (["--dtype", "float32"], "argument --dtype: invalid choice: 'float32'"),
+        (["--dump", "cuda"], "argument --dump: invalid choice: 'cuda'"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: list[str], said: str) -> None:
+    stderr = refused("gemm.py", "--device", "emulator", *arguments)
+    assert said in stderr
+    assert "Traceback" not in stderr
 
 
 def test_a_wrong_result_is_reported(

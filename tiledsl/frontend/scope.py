@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 import copy
+import dataclasses
 import difflib
-import enum
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,7 +55,13 @@ class LoopState:
 
 
 # What people change to get another kernel; functions, classes and modules are not watched.
-_PLAIN = (bool, int, float, complex, str, bytes, tuple, frozenset, enum.Enum, DType)
+
+def _changes_in_place(value: Any) -> bool:
+    """Whether a value may change and a copy, compared with it, shows that."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        params: Any = value.__dataclass_params__  # type: ignore[attr-defined]
+        return bool(params.eq and not params.frozen)
+    return isinstance(value, list | dict | set)
 
 
 class Frame:
@@ -145,11 +151,10 @@ class Frame:
         raise self._undefined(name, function)
 
     def _capture(self, name: str, space: Any, value: Any, read: Callable[[], Any]) -> Any:
-        """Note a plain value from outside: when it changes, the kernel has to be compiled anew."""
-        if isinstance(value, _PLAIN):
-            self.cx.captured[id(space), name] = Captured(name, value, read)
-        elif isinstance(value, list | dict | set):  # may be changed in place
-            self.cx.captured[id(space), name] = Captured(name, copy.copy(value), read)
+        """Note a value from outside: when the name gets another, the kernel is compiled anew."""
+        if not isinstance(value, types.ModuleType):
+            kept = copy.copy(value) if _changes_in_place(value) else value
+            self.cx.captured[id(space), name] = Captured(name, kept, read)
         return value
 
     def usable(self, value: Any) -> Any:

@@ -169,10 +169,15 @@ class Require(Op):
 
 @define("pipeline.create")
 class PipelineCreate(Op):
-    """A ring of stages with its barriers and tiles. ``name`` appears in reports."""
+    """A ring of stages with its barriers and tiles. ``name`` appears in reports.
+
+    ``lookahead`` is the number of stages that the producer must get before it fills the oldest of
+    them, derived by a pass.
+    """
 
     name: str = attribute()
     ring: RingType = attribute()
+    lookahead: int = attribute(default=1)
 
     def result_types(self) -> Sequence[Type]:
         return (self.ring,)
