@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tiledsl.codegen.assemble import Assembled, PtxasMessage
 
 _T = TypeVar("_T")
+_SETMAXNREG_IGNORED = "C7504"  # docs/decisions/0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,7 @@ class CompiledKernel:
         ptx = self.ptx
         result = self._timed("assemble", lambda: assemble(ptx, self.target.name, self.name))
         for message in result.resources.warnings:
-            where = f" ({message.file}:{message.line})" if message.file else ""
-            warnings.warn(f"{self.name}: {message}{where}", PerformanceWarning, stacklevel=4)
+            self._warn(message, result.resources.assembler)
         return result
 
     def assemble(self) -> None:
@@ -147,6 +147,16 @@ class CompiledKernel:
         from tiledsl.codegen.sass import sass
 
         return sass(self.cubin)
+
+    def _warn(self, message: PtxasMessage, assembler: str) -> None:
+        """Warn at the user's line: who asked for the compilation does not matter here."""
+        text = f"{self.name}: {message}"
+        if message.code == _SETMAXNREG_IGNORED and assembler.startswith("nvJitLink"):
+            text += "; hint: ptxas does not ignore it: pip install nvidia-cuda-nvcc"
+        if message.file is None or message.line is None:
+            warnings.warn(text, PerformanceWarning, stacklevel=2)
+        else:
+            warnings.warn_explicit(text, PerformanceWarning, message.file, message.line)
 
     def _timed(self, what: str, run: Callable[[], _T]) -> _T:
         started = time.perf_counter()

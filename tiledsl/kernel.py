@@ -8,32 +8,25 @@ emulator, which needs no GPU and no LLVM.
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, overload
 
-from tiledsl.codegen.ir.dtypes import DType, as_dtype
+from tiledsl.binding import Binder, Grid
 from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.codegen.ir.kernel import Kernel as KernelIR
 from tiledsl.codegen.nvptx.targets import Target, get_target
-from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
+from tiledsl.constants import exact
+from tiledsl.errors import InvalidValue
 from tiledsl.frontend.build import (
     ConstantSpec,
-    Parameter,
     ParamSpec,
-    ScalarSpec,
-    TensorSpec,
     build_kernel,
-    parse_signature,
 )
 from tiledsl.language.grid import Persistent
-from tiledsl.language.tensor import Spec
 from tiledsl.runtime import arguments
-from tiledsl.runtime.arrays import ArraySpec
 from tiledsl.runtime.requirements import check_requirements
 from tiledsl.runtime.tensormap import check_tensormap
 
@@ -44,8 +37,6 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "sm_90a"
 # The emulated device: few enough that every block of a persistent kernel walks several tiles.
 EMULATED_MULTIPROCESSORS = 4
-
-Grid = int | tuple[int, ...] | Callable[[Any], Any]
 
 
 @overload
@@ -99,21 +90,19 @@ class Kernel:
     ) -> None:
         if warps is not None and (not isinstance(warps, int) or not 1 <= warps <= 32):
             raise InvalidValue(f"warps: expected a number from 1 to 32, got {warps!r}")
+        self.binder = Binder(function)
         functools.update_wrapper(self, function)
         self.name = function.__name__
         self.function = function
         self.grid = grid
         self.warps = warps
-        self.parameters: tuple[Parameter, ...] = parse_signature(function)
-        self._signature = inspect.signature(function)
-        self._run_time = [p.name for p in self.parameters if p.kind != "constant"]
+        self._run_time = self.binder.run_time
         self._variants: dict[Hashable, CompiledKernel] = {}
         self._captured: dict[Hashable, Captured] = {}
         self._launchers: dict[Hashable, Launcher] = {}
         self._known: dict[Hashable, list[tuple[Launcher, tuple[int, ...] | None]]] = {}
-        kinds = [p.kind != "constant" for p in self.parameters]
         # A grid that is computed from the arguments has to be computed for each launch.
-        self._run_time_first = all(kinds[: len(self._run_time)]) and not callable(grid)
+        self._run_time_first = self.binder.run_time_first and not callable(grid)
         self._lock = threading.Lock()
 
     # --------------------------------------------------------------------------- calling
@@ -149,15 +138,14 @@ class Kernel:
             for launcher, blocks in self._known.get(key, ()):
                 if launcher.launch_again(args, blocks, stream):
                     return
-        bound = self._bind(args, kwargs)
+        bound = self.binder.bind(args, kwargs)
         names = self._run_time
         values = [bound[name] for name in names]
         specs = [arguments.classify(n, v) for n, v in zip(names, values, strict=True)]
         place = arguments.launch_place(zip(names, specs, strict=True))
-        blocks = self._blocks(grid, bound)
+        blocks = self.binder.blocks(self.grid if grid is None else grid, bound)
         params = {
-            name: self._spec(self._parameter(name), spec)
-            for name, spec in zip(names, specs, strict=True)
+            name: self.binder.spec(name, spec) for name, spec in zip(names, specs, strict=True)
         }
         if place != "device":
             self._emulate(bound, params, values, blocks)
@@ -179,8 +167,8 @@ class Kernel:
         """
         if len(args) != len(self._run_time) or not self._run_time_first or callable(grid):
             return None
-        found = (grid, *((name, type(v), v) for name, v in kwargs.items()))
         try:
+            found = (grid, *((name, exact(v)) for name, v in kwargs.items()))
             hash(found)
         except TypeError:
             return None
@@ -189,7 +177,7 @@ class Kernel:
     def _launcher(self, bound: Mapping[str, Any], params: dict[str, ParamSpec]) -> Launcher:
         from tiledsl.runtime.launch import Launcher, LoadedKernel
 
-        key = self._key(bound, params)
+        key = self.binder.key(bound, params)
         launcher = self._launchers.get(key)
         if launcher is None:
             compiled = self._variant(bound, params, self._device_target())
@@ -271,9 +259,9 @@ class Kernel:
         """As ``compile``, but only down to protocol level; the rest is made when asked for."""
         self._forget_outdated()
         found = get_target(target)
-        bound = self._bind(args, kwargs)
+        bound = self.binder.bind(args, kwargs)
         params = {
-            name: self._spec(self._parameter(name), self._described(name, bound[name]))
+            name: self.binder.spec(name, self.binder.described(name, bound[name]))
             for name in self._run_time
         }
         return self._variant(bound, params, found)
@@ -283,22 +271,13 @@ class Kernel:
         """The variants compiled so far."""
         return tuple(self._variants.values())
 
-    @staticmethod
-    def _described(name: str, value: Any) -> Any:
-        """A spec for what ``compile`` was given in the place of an argument."""
-        if isinstance(value, Spec):
-            return ArraySpec(value.dtype, len(value.shape))
-        if isinstance(value, DType):
-            return value
-        return arguments.classify(name, value)
-
     def _variant(
         self, bound: Mapping[str, Any], params: dict[str, ParamSpec], target: Target
     ) -> CompiledKernel:
         # The passes are imported when something is compiled: `import tiledsl` stays quick.
         from tiledsl.compiled import compile_tile_level
 
-        key = (target.name, self._key(bound, params))
+        key = (target.name, self.binder.key(bound, params))
         found = self._variants.get(key)
         if found is None:
             with self._lock:
@@ -306,7 +285,10 @@ class Kernel:
                 if found is None:
                     found = compile_tile_level(lambda: self._build(bound, params, target), target)
                     self._variants[key] = found
-                    self._captured |= {(c.name, id(c)): c for c in found.kernel.captured}
+                    # Another dict, since other threads may be walking over this one.
+                    self._captured = self._captured | {
+                        (c.space, c.name): c for c in found.kernel.captured
+                    }
         return found
 
     def _forget_outdated(self) -> None:
@@ -330,7 +312,7 @@ class Kernel:
     ) -> KernelIR:
         specs: dict[str, ParamSpec] = {
             p.name: params[p.name] if p.kind != "constant" else ConstantSpec(bound[p.name])
-            for p in self.parameters
+            for p in self.binder.parameters
         }
         return build_kernel(
             self.function,
@@ -341,112 +323,5 @@ class Kernel:
             target=target.name,
         )
 
-    def _key(self, bound: Mapping[str, Any], params: dict[str, ParamSpec]) -> Hashable:
-        constants = tuple(
-            (bound[p.name], type(bound[p.name])) for p in self.parameters if p.kind == "constant"
-        )
-        key = (tuple(params.values()), constants)
-        try:
-            hash(key)
-        except TypeError:
-            for p in self.parameters:
-                if p.kind == "constant" and not isinstance(bound[p.name], Hashable):
-                    raise TypeMismatch(
-                        f"constant {p.name} of kernel {self.name}: expected a hashable"
-                        f" value, got {type(bound[p.name]).__name__}",
-                        hint="pass a tuple instead of a list, or a frozen dataclass",
-                    ) from None
-            raise
-        return key
-
-    # ---------------------------------------------------------------------------- binding
-
-    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeMismatch(
-                f"kernel {self.name}: {error}",
-                hint=f"its signature is {self.name}{self._signature}",
-            ) from None
-        bound.apply_defaults()
-        values = dict(bound.arguments)
-        for p in self.parameters:
-            if p.kind == "constant":
-                self._check_constant(p, values[p.name])
-        return values
-
-    def _check_constant(self, parameter: Parameter, value: Any) -> None:
-        """A constant must be a Python value of the annotated type, never an array."""
-        wanted = parameter.constant_type
-        is_array = hasattr(value, "__dlpack__") or isinstance(value, Spec)
-        fits = wanted is None or isinstance(value, wanted)
-        if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-            fits = True
-        if wanted is int and isinstance(value, bool):
-            fits = False
-        if is_array or not fits:
-            name = wanted.__name__ if wanted is not None else "a Python value"
-            got = f"an array of type {type(value).__name__}" if is_array else f"{value!r}"
-            raise TypeMismatch(
-                f"constant {parameter.name} of kernel {self.name}: expected {name}, known at"
-                f" compile time, got {got}",
-                hint=f"annotate {parameter.name} as td.Tensor to pass an array"
-                if is_array
-                else f"write {parameter.name}: td.Constant[{type(value).__name__}] to allow this",
-            )
-
-    def _parameter(self, name: str) -> Parameter:
-        return next(p for p in self.parameters if p.name == name)
-
-    def _spec(self, parameter: Parameter, given: Any) -> ParamSpec:
-        """What the frontend needs to know of a run-time argument."""
-        name = parameter.name
-        if isinstance(given, ArraySpec):
-            if parameter.kind == "scalar":
-                raise TypeMismatch(
-                    f"argument {name} of kernel {self.name}: expected a {parameter.dtype}"
-                    f" number, got an array of rank {given.rank}",
-                    hint=f"annotate {name} as td.Tensor to pass an array",
-                )
-            return TensorSpec(given.dtype, given.rank)
-        if parameter.kind == "tensor":
-            raise TypeMismatch(
-                f"argument {name} of kernel {self.name}: expected an array, got a number",
-                hint=f"annotate {name} with a dtype such as td.float32 to pass a number",
-            )
-        if parameter.dtype is not None:
-            return ScalarSpec(parameter.dtype)
-        if isinstance(given, DType):
-            return ScalarSpec(given)
-        inferred = given.dtype or as_dtype(
-            {"bool": "bool_", "int": "int32", "float": "float32"}[given.kind]
-        )
-        return ScalarSpec(inferred)
-
-    def _blocks(self, grid: Grid | None, bound: Mapping[str, Any]) -> tuple[int, ...] | None:
-        """The grid as one to three ints; None for one block a multiprocessor."""
-        chosen = grid if grid is not None else self.grid
-        if isinstance(chosen, Persistent):
-            return None
-        if chosen is None:
-            raise LaunchError(
-                f"kernel {self.name} was called without a grid",
-                hint=f"write {self.name}[grid](...), or declare it with"
-                " @td.kernel(grid=td.persistent)",
-            )
-        if callable(chosen):
-            chosen = chosen(SimpleNamespace(**bound))
-        blocks = tuple(chosen) if isinstance(chosen, tuple | list) else (chosen,)
-        legal = 1 <= len(blocks) <= 3 and all(
-            hasattr(b, "__index__") and not isinstance(b, bool) and b >= 0 for b in blocks
-        )
-        if not legal:
-            raise LaunchError(
-                f"kernel {self.name}: expected a grid of one to three numbers of blocks,"
-                f" got {chosen!r}"
-            )
-        return tuple(int(b) for b in blocks)
-
     def __repr__(self) -> str:
-        return f"<tiledsl kernel {self.name}{self._signature}>"
+        return f"<tiledsl kernel {self.name}{self.binder.signature}>"

@@ -54,6 +54,16 @@ def stage_sources(block: Block) -> dict[Value, Value]:
     return sources
 
 
+def _ring_of(value: Value, stage: Value) -> Value:
+    """The ring that holds a tile; of anything else, the ring of its stage."""
+    owner = value.owner
+    while isinstance(owner, tile.SharedTranspose):
+        owner = owner.tile.owner
+    held = owner if isinstance(owner, tile.PayloadTile) else stage.owner
+    assert isinstance(held, tile.PayloadTile | tile.AcquireProducer | tile.AcquireConsumer)
+    return held.ring
+
+
 def check_linear_stages(kernel: Kernel) -> None:
     """Raise ``StageError`` at the user's line unless every stage is used linearly."""
     _check_outside_roles(kernel)
@@ -138,7 +148,7 @@ class _LinearWalker(PathWalker[State]):
             if not isinstance(value.type, StageType | SharedTile | BarrierType):
                 continue  # a number, which may outlive its stage
             stage = self.sources.get(value)
-            if stage is None:
+            if stage is None or _ring_of(value, stage) is not _ring_of(stage, stage):
                 raise self._unguarded(op, value)
             if isinstance(op, _READS) and not isinstance(stage.owner, tile.AcquireConsumer):
                 raise self._unfilled(op, stage)

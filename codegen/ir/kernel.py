@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 class Captured:
     """A Python value from outside of the kernel's function, as it was when it was compiled.
 
-    ``read`` gives the value that the name has now.
+    ``read`` gives the value that the name has now. ``space`` is the ``id`` of the globals or the
+    cell that hold the name; ``read`` keeps them alive.
     """
 
+    space: int
     name: str
     value: object
     read: Callable[[], object]

@@ -142,8 +142,7 @@ class _ByteWalker(PathWalker[State]):
                     " is known at compile time",
                     total.loads[-1].loc,
                     notes=(("the stage is acquired here", stage.loc), ("the loop", loop.loc)),
-                    hint="acquire the stage inside of the loop, or loop over"
-                    " td.static_range(...)",
+                    hint="acquire the stage inside of the loop, or loop over td.static_range(...)",
                 )
             after[stage] = _Sum(before.nbytes + trips * gained, total.loads)
         return after

@@ -1,4 +1,4 @@
-"""The report of a deadlock: who waits, for what, and who should have come."""
+"""Reports of roles that do not fit together: who waits for what, and what nobody took."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.ops import protocol, tile
-from tiledsl.errors import Deadlock, Loc
+from tiledsl.errors import Deadlock, Loc, StageError
 from tiledsl.runtime.emulator.barriers import BarrierWait, Mbarrier, RendezvousWait
+from tiledsl.runtime.emulator.memory import Ring
 from tiledsl.runtime.emulator.scheduler import Task
 
 Note = tuple[str, Loc | None]
@@ -148,3 +149,34 @@ def _hint(waiting: list[Task]) -> str | None:
     if barriers:
         return "both sides of a pipeline must acquire and release equally many stages"
     return None
+
+
+def check_all_taken(kernel: Kernel, block: tuple[int, int, int], ring: Ring, loc: Loc) -> None:
+    """What was filled must have been released when the block ends.
+
+    On the hardware a load that nobody waits for may arrive when the block's shared memory belongs
+    to the next block already.
+
+    Raises:
+        StageError: the producer gave more stages than a consumer took.
+    """
+    pairs = zip(ring.barriers["full"], ring.barriers["empty"], strict=True)
+    left = sum(full.phase - empty.phase for full, empty in pairs)
+    if not left:
+        return
+    notes: dict[Note, None] = {}
+    for role, body in roles_of(kernel):
+        for op in body.walk():
+            if isinstance(op, Arrival) and isinstance(op.barrier.owner, protocol.RingBarrier):
+                barrier = op.barrier.owner
+                create = barrier.ring.owner
+                if isinstance(create, tile.PipelineCreate) and create.name == ring.name:
+                    verb = "fills" if barrier.which == "full" else "takes"
+                    notes[f"role {role!r} {verb} stages here", op.loc] = None
+    raise StageError(
+        f"block {block} of kernel {kernel.name!r} ends with {left} stage(s) of pipeline"
+        f" {ring.name!r} filled that were never taken: expected every load to be waited for",
+        loc,
+        hint="both sides of a pipeline must acquire and release equally many stages",
+        notes=tuple(notes),
+    )

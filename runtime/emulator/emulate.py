@@ -20,7 +20,7 @@ from tiledsl.runtime.emulator.arguments import bind
 from tiledsl.runtime.emulator.barriers import Rendezvous
 from tiledsl.runtime.emulator.bulk import BulkQueue
 from tiledsl.runtime.emulator.compile import RETURN, Coroutine, Program, compile_kernel
-from tiledsl.runtime.emulator.deadlock import deadlock
+from tiledsl.runtime.emulator.deadlock import check_all_taken, deadlock
 from tiledsl.runtime.emulator.machine import BlockState, EmulationResult, Part
 from tiledsl.runtime.emulator.memory import SharedMemory, check_plan
 from tiledsl.runtime.emulator.scheduler import LateScheduler, RandomScheduler, Scheduler, Task
@@ -53,7 +53,8 @@ def emulate(
     Raises:
         Deadlock: when no role can go on; it says who waits for whom.
         InvalidValue: an index out of range, an integer division by zero, ...
-        StageError: an mbarrier with more arrivals than its phase expects.
+        StageError: an mbarrier with more arrivals than its phase expects; a stage that was filled
+            and that no consumer took.
         TypeMismatch, LaunchError: an argument or a grid that does not fit.
         InternalError: a fault of the compiler, such as a missing ``wgmma.wait``.
     """
@@ -70,7 +71,8 @@ def emulate(
     extents = (*grid, 1, 1)[:3]
     check_plan(kernel.plan, kernel.loc)
     values = bind(kernel, args)
-    program = compile_kernel(kernel, preempt=seed is not None)
+    with np.errstate(all="ignore"):  # constants are converted here already
+        program = compile_kernel(kernel, preempt=seed is not None)
     template = list(program.template)
     for slot, value in zip(program.params, values, strict=True):
         template[slot] = value
@@ -134,6 +136,8 @@ class _Runner:
         scheduler.drain()
         for task in (preamble, *tasks):
             task.part.bulk.write_all()
+        for op in self.rings:
+            check_all_taken(self.kernel, block, rings[op.name], op.loc)
         self.result.blocks += 1
 
     @staticmethod

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tiledsl as td
 from tests.codegen.arith_samples import accepted, scalar_kernel, tile_kernel
 from tests.codegen.ir_samples import Sketch, lowered
 from tests.emulator import exact
@@ -362,3 +363,15 @@ def test_ml_dtypes_agrees_on_what_is_rounded() -> None:
     rounded = values.astype(ml_dtypes.bfloat16)
     for value, want in zip(values.tolist(), rounded, strict=True):
         assert same(exact.rounded(value, dtypes.bfloat16), float(want))
+
+
+def test_constant_that_overflows_its_dtype_is_infinite_without_a_warning() -> None:
+    """Constants are converted before the blocks run; a warning would be an error here."""
+
+    @td.kernel(grid=1)
+    def scale(out, x):
+        out[0] = x * 1e300
+
+    out = np.zeros(1, np.float32)
+    scale(out, -2.5)
+    assert out[0] == -np.inf

@@ -10,7 +10,7 @@ from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Block
 from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import arith, control, protocol, tile
-from tiledsl.errors import Deadlock
+from tiledsl.errors import Deadlock, StageError
 from tiledsl.runtime.emulator import EmulationResult, emulate
 
 
@@ -188,6 +188,23 @@ def test_every_schedule_finds_it(
 
 
 def test_a_lead_within_the_ring_is_no_deadlock(rng: np.random.Generator) -> None:
-    """Two stages more are loaded than stored: they fit into the ring."""
-    x, y, _ = run(copy(stages=2), rng, 5, 3)
-    assert (y[:24] == x[:24]).all()
+    """Two stages more are loaded than stored: they fit into the ring, but nobody waits for them."""
+    for seed in (None, 1, 2, 3):
+        with pytest.raises(StageError) as caught:
+            run(copy(stages=2), rng, 5, 3, seed)
+        assert str(caught.value) == (
+            "block (0, 0, 0) of kernel 'copy' ends with 2 stage(s) of pipeline 'pipeline' filled"
+            " that were never taken: expected every load to be waited for\n"
+            '  File "/home/user/copy.py", line 3, in copy\n'
+            "        pipeline = td.InputTilePipeline(payload, num_group_stages=2)\n"
+            "                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "note: role 'load' fills stages here\n"
+            '  File "/home/user/copy.py", line 6, in copy\n'
+            "                with producer.acquire() as stage:\n"
+            "                     ^^^^^^^^^^^^^^^^^^\n"
+            "note: role 'store' takes stages here\n"
+            '  File "/home/user/copy.py", line 10, in copy\n'
+            "                with consumer.acquire() as stage:\n"
+            "                     ^^^^^^^^^^^^^^^^^^\n"
+            "hint: both sides of a pipeline must acquire and release equally many stages"
+        )

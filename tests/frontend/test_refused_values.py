@@ -45,6 +45,22 @@ class Mode(enum.Enum):
 
 
 @refused(n=INT)
+def enum_member_of_a_run_time_branch(n):
+    """TypeMismatch: 'mode' is the compile-time Mode.FAST on one path and the compile-time Mode.SLOW
+    on the other
+    at: mode
+    note: the compile-time Mode.FAST from here
+    at: mode
+    note: the compile-time Mode.SLOW from here
+    at: mode
+    hint: make them one type, or use two variables"""
+    mode = Mode.SLOW
+    if n > 0:
+        mode = Mode.FAST
+    x = mode.value
+
+
+@refused(n=INT)
 def run_time_index(n):
     """TypeMismatch: a list of length 3 is indexed with a run-time int32: the index must be known
     at compile time

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections.abc
+import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Optional, Protocol
 
 import pytest
 
@@ -49,6 +52,30 @@ def test_kinds() -> None:
         Parameter("flag", "constant", default=None),
     )
     assert parse_signature(kernel)[0].default is EMPTY
+
+
+class Sized(Protocol):
+    def __len__(self) -> int: ...
+
+
+@pytest.mark.parametrize(
+    ("annotation", "types"),
+    [
+        (td.Constant[int | None], (int, type(None))),
+        (td.Constant[Optional[tuple[int, ...]]], (tuple, type(None))),  # noqa: UP045
+        (td.Constant[Literal["row"]], (str,)),
+        (td.Constant[Callable[..., int]], collections.abc.Callable),
+        (td.Constant[int | Any], None),
+        (td.Constant[Sized], None),
+        (td.Constant[object], object),
+    ],
+    ids=str,
+)
+def test_types_of_constants(annotation: Any, types: Any) -> None:
+    def kernel(a, *, flag): ...
+
+    kernel.__annotations__["flag"] = annotation
+    assert parse_signature(kernel)[1].constant_type == types
 
 
 def test_annotations_that_are_objects() -> None:
@@ -151,3 +178,16 @@ def test_name_and_constants_of_the_kernel() -> None:
     assert (made.persistent, made.warps, made.target) == (True, 8, "sm_90a")
     assert [p.name for p in made.params] == ["n"]
     assert made.loc.line == kernel.__code__.co_firstlineno
+
+
+@pytest.mark.parametrize("thing", [3, functools.partial(print), print, int])
+def test_only_functions_can_be_decorated(thing: Any) -> None:
+    with pytest.raises(
+        TypeMismatch, match=f"expected a Python function, got {type(thing).__name__}"
+    ):
+        td.kernel(thing)
+
+
+def test_function_takes_something_callable() -> None:
+    with pytest.raises(TypeMismatch, match=r"@td\.function: expected a Python function, got int"):
+        td.function(3)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -81,45 +82,40 @@ def test_an_equal_value_keeps_the_variant() -> None:
 
     assert run(summed) == 5
     first = summed.variants
-    size = tuple([2, 3])  # another object
+    size = (*size,)  # another object
     assert run(summed) == 5 and summed.variants == first
+
+
+def adding(step: int) -> Any:
+    def added(x):
+        return x + step
+
+    return added
+
+
+def stepping(count: int) -> type:
+    class Stepping:
+        step = count
+
+    return Stepping
 
 
 def test_helpers_that_are_defined_again() -> None:
     """As in a notebook, where the cell of a helper is run again."""
-
-    def plain(x):
-        return x + 1
-
-    @td.function
-    def decorated(x):
-        return x + 1
-
-    class Base:
-        step = 1
+    plain, decorated, base = adding(1), td.function(adding(1)), stepping(1)
 
     @td.kernel(grid=1)
     def both(out: td.Tensor, x: td.int32):
-        out[0] = plain(x) * decorated(x) + Base.step
+        out[0] = plain(x) * decorated(x) + base.step
 
     assert run(both, 4) == 26
     first = both.variants
     assert run(both, 4) == 26 and both.variants == first
-
-    def plain(x):
-        return x + 2
-
+    plain = adding(2)
     assert run(both, 4) == 31
-
-    @td.function
-    def decorated(x):
-        return x + 3
-
+    decorated = td.function(adding(3))
     assert run(both, 4) == 43
-
-    class Base:
-        step = 2
-
+    base = stepping(2)
     assert run(both, 4) == 44
 
 
@@ -167,3 +163,20 @@ def test_values_that_cannot_be_compared() -> None:
     assert run(second) == 3
     pair = (np.array([1, 2]), 4)
     assert run(second) == 4
+
+
+def test_variants_share_what_they_captured() -> None:
+    """A launch looks at each name once, however many variants there are."""
+    shift = 1
+
+    @td.kernel(grid=1)
+    def moved(out: td.Tensor, *, by: td.Constant[int] = 0):
+        out[0] = by + shift
+
+    out = np.zeros(1, np.int32)
+    for by in range(5):
+        moved(out, by=by)
+    assert len(moved.variants) == 5 and len(moved._captured) == 1
+    shift = 2
+    moved(out, by=3)
+    assert out[0] == 5 and len(moved.variants) == 1

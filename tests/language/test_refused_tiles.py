@@ -328,10 +328,11 @@ def print_of_an_integer_with_precision(n):
 
 @refused(n=INT)
 def print_of_a_conversion(n):
-    """InvalidValue: td.print: the GPU cannot convert a run-time value with `!r`
-    at: td.print(f"{n!r}")
+    """InvalidValue: td.print: the GPU cannot format the text of a run-time value, which
+    `!r:>9` asks for
+    at: td.print(f"{n!r:>9}")
     hint: leave the conversion out"""
-    td.print(f"{n!r}")
+    td.print(f"{n!r:>9}")
 
 
 @refused(n=INT)

@@ -93,6 +93,42 @@ def test_scheduler_of_a_huge_grid() -> None:
     assert out.tolist() == [0, 1, 2, 0]
 
 
+# ------------------------------------------------------------------------------------- stages
+
+
+@td.kernel(grid=1)
+def copy_in_branches(x: td.Tensor, y: td.Tensor):
+    """y = x. Each branch has a stage of its own; ``stage`` is also a parameter of ``load``."""
+    payload = td.StandardTilePayload(x.dtype, x.dtype, (8, 64), (8, 8), num_pipeline_stages=2)
+    pipeline = td.InputTilePipeline(payload, num_group_stages=2)
+
+    def load(stage, row):
+        tile = stage.payload().get_a_tile(stage.stage())
+        td.tma_load(x, (row, 0), tile, stage.barrier())
+
+    with td.role("load", warps=1):
+        for i in range(td.cdiv(x.shape[0], 8)):
+            if i % 2:
+                with pipeline.producer().acquire() as stage:
+                    load(stage, i * 8)
+            else:
+                stage = pipeline.producer().acquire()
+                load(stage, i * 8)
+                stage.release()
+
+    with td.role("store", warps=1):
+        for i in range(td.cdiv(x.shape[0], 8)):
+            with pipeline.consumer().acquire() as stage:
+                td.tma_store(stage.payload().get_a_tile(stage.stage()), y, (i * 8, 0))
+
+
+def test_a_name_of_a_nested_function_is_not_carried_out_of_branches() -> None:
+    x = np.random.default_rng().standard_normal((35, 64)).astype(np.float32)
+    y = np.zeros_like(x)
+    copy_in_branches(x, y)
+    np.testing.assert_array_equal(y, x)
+
+
 # ---------------------------------------------------------------------------------- functions
 
 
@@ -206,6 +242,7 @@ def say(n: td.int32, big: td.uint64, x: td.float32, truth: td.bool_, *, title: t
     td.print({"n": n, 2: (x > x,)})
     td.print("a", "b", sep=None, end=None)
     td.print(f"{title!r:>12} {truth}")
+    td.print(f"{n=} {n = :d} {n!r} {n!s}")
 
 
 def test_print(capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,6 +257,7 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
         f"{{'n': {n}, 2: (0,)}}\n"
         "a b\n"
         f"{'title'!r:>12} 1\n"
+        f"{n=} {n = :d} {n!r} {n!s}\n"
     )
 
 

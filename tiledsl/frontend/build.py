@@ -50,14 +50,14 @@ class Parameter:
     Attributes:
         kind: ``"tensor"``, ``"scalar"``, ``"constant"``, or ``"inferred"`` from the argument.
         dtype: of a scalar.
-        constant_type: the Python type of a constant; None for any.
+        constant_type: the Python type of a constant, or several; None for any.
         default: ``inspect.Parameter.empty`` where there is none.
     """
 
     name: str
     kind: str
     dtype: DType | None = None
-    constant_type: type | None = None
+    constant_type: type | tuple[type, ...] | None = None
     default: Any = inspect.Parameter.empty
 
 
@@ -121,6 +121,26 @@ def _contents(cell: types.CellType) -> Any:
         return None
 
 
+def _plain_types(wanted: Any) -> type | tuple[type, ...] | None:
+    """What ``isinstance`` takes for an annotation such as ``tuple[int, ...]`` or ``int | None``."""
+    origin = typing.get_origin(wanted)
+    if origin in (typing.Union, types.UnionType):
+        found: list[type] = []
+        for one in map(_plain_types, typing.get_args(wanted)):
+            if one is None:
+                return None
+            found += one if isinstance(one, tuple) else [one]
+        return tuple(found)
+    if origin is typing.Literal:
+        return tuple({type(value) for value in typing.get_args(wanted)})
+    plain = wanted if origin is None else origin
+    try:
+        isinstance(None, plain)
+    except TypeError:  # a protocol, a TypedDict, a type variable: any value may be meant
+        return None
+    return plain if isinstance(plain, type) else None
+
+
 def _parameter(function: types.FunctionType, name: str, annotation: Any, default: Any) -> Parameter:
     if annotation is inspect.Parameter.empty or annotation is Any:
         return Parameter(name, "inferred", default=default)
@@ -129,9 +149,8 @@ def _parameter(function: types.FunctionType, name: str, annotation: Any, default
     if isinstance(annotation, DType):
         return Parameter(name, "scalar", dtype=annotation, default=default)
     if is_constant(annotation):
-        wanted = constant_type(annotation)
-        plain = wanted if isinstance(wanted, type) else typing.get_origin(wanted)
-        return Parameter(name, "constant", constant_type=plain, default=default)
+        wanted = _plain_types(constant_type(annotation))
+        return Parameter(name, "constant", constant_type=wanted, default=default)
     shown = getattr(annotation, "__name__", annotation)
     hints = {int: "td.int32", float: "td.float32", bool: "td.bool_"}
     example = hints.get(annotation, "td.Tensor, a dtype such as td.int32,")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import types
 from typing import Any
@@ -44,6 +45,8 @@ def describe(x: object) -> str:
         return "an f-string with run-time parts"
     if x is None:
         return "None"
+    if isinstance(x, enum.Enum):
+        return f"the compile-time {type(x).__name__}.{x.name}"
     if isinstance(x, bool | int | float | str | bytes):
         return f"the compile-time {type(x).__name__} {short_repr(x)}"
     if isinstance(x, DType):

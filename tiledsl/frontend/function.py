@@ -7,6 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from tiledsl.errors import TypeMismatch
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -20,6 +22,10 @@ class Function(Generic[_P, _R]):
     __tiledsl_function__ = True
 
     def __init__(self, function: Callable[_P, _R]) -> None:
+        if not callable(function):
+            raise TypeMismatch(
+                f"@td.function: expected a Python function, got {type(function).__name__}"
+            )
         functools.update_wrapper(self, function)
         self.function = function
 

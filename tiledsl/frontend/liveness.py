@@ -28,7 +28,7 @@ class Liveness:
             for statement in statements
             for node in ast.walk(statement)
             if isinstance(node, ast.FunctionDef | ast.Lambda)
-            for name in _reads(node)
+            for name in _free(node)
         )
         self._block(statements, _NONE, _NONE, _NONE)
 
@@ -102,6 +102,18 @@ def _reads(node: ast.AST) -> Names:
         for inner in ast.walk(node)
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)
     )
+
+
+def _free(node: ast.FunctionDef | ast.Lambda) -> Names:
+    """Names that a nested function takes from around it, so none of its own."""
+    parameters = {inner.arg for inner in ast.walk(node.args) if isinstance(inner, ast.arg)}
+    own = assigned_in(node.body) if isinstance(node, ast.FunctionDef) else []
+    outside = _reads(node.args) | frozenset(
+        name for decorator in getattr(node, "decorator_list", []) for name in _reads(decorator)
+    )
+    body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
+    inside = frozenset(name for statement in body for name in _reads(statement))
+    return outside | (inside - parameters - frozenset(own))
 
 
 def _assign(targets: Iterable[ast.expr], live: Names) -> Names:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tiledsl.codegen.ir.core import Op
-from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.errors import Loc, NameNotFound, TileError
 from tiledsl.frontend.aggregates import fields_of
@@ -55,6 +54,7 @@ class LoopState:
 
 
 # What people change to get another kernel; functions, classes and modules are not watched.
+
 
 def _changes_in_place(value: Any) -> bool:
     """Whether a value may change and a copy, compared with it, shows that."""
@@ -154,7 +154,7 @@ class Frame:
         """Note a value from outside: when the name gets another, the kernel is compiled anew."""
         if not isinstance(value, types.ModuleType):
             kept = copy.copy(value) if _changes_in_place(value) else value
-            self.cx.captured[id(space), name] = Captured(name, kept, read)
+            self.cx.captured[id(space), name] = Captured(id(space), name, kept, read)
         return value
 
     def usable(self, value: Any) -> Any:

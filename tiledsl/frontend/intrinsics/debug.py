@@ -95,10 +95,11 @@ class _Line:
     def format_string(self, string: FormatString) -> None:
         for part in string.parts:
             if isinstance(part, FormatPart):
-                if part.conversion:
+                # `f"{x=}"` asks for `!r`, which is the number itself unless its text is formatted.
+                if part.conversion and part.spec:
                     raise self.cx.value_error(
-                        f"td.print: the GPU cannot convert a run-time value with"
-                        f" `!{part.conversion}`",
+                        f"td.print: the GPU cannot format the text of a run-time value, which"
+                        f" `!{part.conversion}:{part.spec}` asks for",
                         hint="leave the conversion out",
                     )
                 self.number(part.value, part.spec)

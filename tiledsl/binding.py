@@ -1,0 +1,159 @@
+"""Binding: from a call's arguments to parameter types, constants, a grid and a variant's key."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from tiledsl.codegen.ir.dtypes import DType, as_dtype
+from tiledsl.constants import exact
+from tiledsl.errors import LaunchError, TypeMismatch
+from tiledsl.frontend.build import (
+    Parameter,
+    ParamSpec,
+    ScalarSpec,
+    TensorSpec,
+    parse_signature,
+)
+from tiledsl.language.grid import Persistent
+from tiledsl.language.tensor import Spec
+from tiledsl.runtime import arguments
+from tiledsl.runtime.arrays import ArraySpec
+
+Grid = int | tuple[int, ...] | Callable[[Any], Any]
+
+
+class Binder:
+    """The parameters of one kernel.
+
+    Attributes:
+        name: of the kernel, for messages.
+        parameters: all of them, in order.
+        run_time: names of those that are no constants.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.parameters: tuple[Parameter, ...] = parse_signature(function)
+        self.name = function.__name__
+        self.signature = inspect.signature(function)
+        self.run_time = [p.name for p in self.parameters if p.kind != "constant"]
+
+    @property
+    def run_time_first(self) -> bool:
+        """Whether constants stand behind all other parameters."""
+        kinds = [p.kind != "constant" for p in self.parameters]
+        return all(kinds[: len(self.run_time)])
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeMismatch(
+                f"kernel {self.name}: {error}",
+                hint=f"its signature is {self.name}{self.signature}",
+            ) from None
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        for p in self.parameters:
+            if p.kind == "constant":
+                self._check_constant(p, values[p.name])
+        return values
+
+    def _check_constant(self, parameter: Parameter, value: Any) -> None:
+        """A constant must be a Python value of the annotated type, never an array."""
+        wanted = parameter.constant_type
+        is_array = hasattr(value, "__dlpack__") or isinstance(value, Spec)
+        kinds = wanted if isinstance(wanted, tuple) else () if wanted is None else (wanted,)
+        if isinstance(value, bool):  # to Python an int, but hardly meant as one
+            fits = not kinds or bool in kinds or object in kinds
+        else:
+            fits = not kinds or isinstance(value, kinds)
+            fits = fits or (float in kinds and isinstance(value, int))
+        if is_array or not fits:
+            name = " or ".join(kind.__name__ for kind in kinds) or "a Python value"
+            got = f"an array of type {type(value).__name__}" if is_array else f"{value!r}"
+            raise TypeMismatch(
+                f"constant {parameter.name} of kernel {self.name}: expected {name}, known at"
+                f" compile time, got {got}",
+                hint=f"annotate {parameter.name} as td.Tensor to pass an array"
+                if is_array
+                else f"write {parameter.name}: td.Constant[{type(value).__name__}] to allow this",
+            )
+
+    def spec(self, name: str, given: Any) -> ParamSpec:
+        """What the frontend needs to know of a run-time argument."""
+        parameter = next(p for p in self.parameters if p.name == name)
+        if isinstance(given, ArraySpec):
+            if parameter.kind == "scalar":
+                raise TypeMismatch(
+                    f"argument {name} of kernel {self.name}: expected a {parameter.dtype}"
+                    f" number, got an array of rank {given.rank}",
+                    hint=f"annotate {name} as td.Tensor to pass an array",
+                )
+            return TensorSpec(given.dtype, given.rank)
+        if parameter.kind == "tensor":
+            raise TypeMismatch(
+                f"argument {name} of kernel {self.name}: expected an array, got a number",
+                hint=f"annotate {name} with a dtype such as td.float32 to pass a number",
+            )
+        if parameter.dtype is not None:
+            return ScalarSpec(parameter.dtype)
+        if isinstance(given, DType):
+            return ScalarSpec(given)
+        inferred = given.dtype or as_dtype(
+            {"bool": "bool_", "int": "int32", "float": "float32"}[given.kind]
+        )
+        return ScalarSpec(inferred)
+
+    @staticmethod
+    def described(name: str, value: Any) -> Any:
+        """A spec for what ``compile`` was given in the place of an argument."""
+        if isinstance(value, Spec):
+            return ArraySpec(value.dtype, len(value.shape))
+        if isinstance(value, DType):
+            return value
+        return arguments.classify(name, value)
+
+    def key(self, bound: Mapping[str, Any], params: dict[str, ParamSpec]) -> Hashable:
+        """What selects a variant: argument types and constants, by value and type."""
+        constants = []
+        for p in self.parameters:
+            if p.kind != "constant":
+                continue
+            try:
+                constants.append(exact(bound[p.name]))
+            except TypeError as error:
+                raise TypeMismatch(
+                    f"constant {p.name} of kernel {self.name}: expected a hashable value, got"
+                    f" {type(bound[p.name]).__name__} ({error})",
+                    hint="pass a tuple instead of a list, or a frozen dataclass",
+                ) from None
+        return tuple(params.values()), tuple(constants)
+
+    def blocks(
+        self, grid: Grid | Persistent | None, bound: Mapping[str, Any]
+    ) -> tuple[int, ...] | None:
+        """The grid as one to three ints; None for one block a multiprocessor."""
+        chosen: Any = grid
+        if isinstance(chosen, Persistent):
+            return None
+        if chosen is None:
+            raise LaunchError(
+                f"kernel {self.name} was called without a grid",
+                hint=f"write {self.name}[grid](...), or declare it with"
+                " @td.kernel(grid=td.persistent)",
+            )
+        if callable(chosen):
+            chosen = chosen(SimpleNamespace(**bound))
+        blocks = tuple(chosen) if isinstance(chosen, tuple | list) else (chosen,)
+        legal = 1 <= len(blocks) <= 3 and all(
+            hasattr(b, "__index__") and not isinstance(b, bool) and b >= 0 for b in blocks
+        )
+        if not legal:
+            raise LaunchError(
+                f"kernel {self.name}: expected a grid of one to three numbers of blocks,"
+                f" got {chosen!r}"
+            )
+        return tuple(int(b) for b in blocks)
