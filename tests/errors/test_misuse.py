@@ -1,4 +1,8 @@
-"""Bad input, each with its whole message: what, where, expected, got, hint (golden files)."""
+"""Bad input, each with its whole message: what, where, expected, got, hint (golden files).
+
+What the launch refuses of GPU arrays (addresses, pitches, a torch tensor in host memory, arrays in
+two places) is in ``tests/runtime/test_arguments.py`` and ``test_tensormap.py``.
+"""
 
 from __future__ import annotations
 
@@ -340,9 +344,3 @@ def without_grid(x: td.Tensor):
 def test_launch(name: str, golden: Golden) -> None:
     kind, run = HOST_CASES[name]
     golden(message(run, kind))
-
-
-def test_cpu_torch_tensor(golden: Golden) -> None:
-    torch = pytest.importorskip("torch")
-    x = torch.zeros(8, 64, dtype=torch.bfloat16)
-    golden(message(lambda: gemm(x, x, x), errors.LaunchError))
