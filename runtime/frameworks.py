@@ -41,7 +41,15 @@ class Framework:
 
         Equal stand-ins mean that equal parameters are passed to the kernel.
         """
-        return lambda value, stream: self.array(name, value, stream)
+
+        def key(value: Any, stream: int) -> Hashable:
+            array = self.array(name, value, stream)
+            # Not the array itself: stand-ins are kept, and its owner would be kept alive with it.
+            return (
+                array.pointer, array.shape, array.strides, array.dtype, array.device, array.readonly
+            )  # fmt: skip
+
+        return key
 
     def array(self, name: str, value: Any, stream: int) -> ArrayArg:
         """All that a launch on ``stream`` needs. Raises TypeMismatch or LaunchError."""

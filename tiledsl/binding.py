@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import index
 from types import SimpleNamespace
 from typing import Any
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
-from tiledsl.constants import exact
+from tiledsl.codegen.ir.exact import exact
 from tiledsl.errors import LaunchError, TypeMismatch
 from tiledsl.frontend.build import (
     Parameter,
@@ -148,12 +149,28 @@ class Binder:
         if callable(chosen):
             chosen = chosen(SimpleNamespace(**bound))
         blocks = tuple(chosen) if isinstance(chosen, tuple | list) else (chosen,)
-        legal = 1 <= len(blocks) <= 3 and all(
-            hasattr(b, "__index__") and not isinstance(b, bool) and b >= 0 for b in blocks
-        )
-        if not legal:
+        from tiledsl.runtime.launch import MAX_GRID
+
+        numbers = [_number(extent) for extent in blocks]
+        if not 1 <= len(numbers) <= 3 or None in numbers:
             raise LaunchError(
                 f"kernel {self.name}: expected a grid of one to three numbers of blocks,"
                 f" got {chosen!r}"
             )
-        return tuple(int(b) for b in blocks)
+        for axis, (number, limit) in enumerate(zip(numbers, MAX_GRID, strict=False)):
+            if number is not None and number > limit:
+                raise LaunchError(
+                    f"kernel {self.name}: expected at most {limit} blocks in dimension {axis} of"
+                    f" the grid, got {number}",
+                    hint="put the largest extent in dimension 0" if axis else None,
+                )
+        return tuple(number for number in numbers if number is not None)
+
+
+def _number(extent: Any) -> int | None:
+    """An extent of a grid as an int, or None if it is none."""
+    try:
+        number = index(extent)
+    except TypeError:
+        return None
+    return None if isinstance(extent, bool) or number < 0 else number

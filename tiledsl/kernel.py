@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from tiledsl.binding import Binder, Grid
+from tiledsl.codegen.ir.exact import exact
 from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.codegen.ir.kernel import Kernel as KernelIR
 from tiledsl.codegen.nvptx.targets import Target, get_target
-from tiledsl.constants import exact
 from tiledsl.errors import InvalidValue
 from tiledsl.frontend.build import (
     ConstantSpec,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "sm_90a"
 # The emulated device: few enough that every block of a persistent kernel walks several tiles.
 EMULATED_MULTIPROCESSORS = 4
+_MAX_KNOWN = 512  # keys of launches that were made before, a few hundred bytes each
 
 
 @overload
@@ -153,6 +154,8 @@ class Kernel:
         launcher = self._launcher(bound, params)
         launcher(values, blocks, stream)
         if key is not None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()  # another grid or constant each time: none of them come back
             known = self._known.setdefault(key, [])
             if (launcher, blocks) not in known:
                 known.append((launcher, blocks))
@@ -322,6 +325,10 @@ class Kernel:
             warps=self.warps,
             target=target.name,
         )
+
+    def __reduce__(self) -> str:
+        """Pickled by name, as Python's own functions are; a copy is the kernel itself."""
+        return self.function.__qualname__
 
     def __repr__(self) -> str:
         return f"<tiledsl kernel {self.name}{self.binder.signature}>"

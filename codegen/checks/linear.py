@@ -14,6 +14,7 @@ from tiledsl.codegen.checks.paths import PathWalker
 from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
 from tiledsl.codegen.ir.ops import control, tile
+from tiledsl.codegen.ir.ops.arith import Binary, Cast
 from tiledsl.codegen.ir.types import BarrierType, RingType, SharedTile, StageType, Tile
 from tiledsl.errors import Loc, StageError
 
@@ -44,6 +45,11 @@ def stage_sources(block: Block) -> dict[Value, Value]:
         if isinstance(op, _ACQUIRES):
             sources[op.result] = op.result
             continue
+        if isinstance(op, tile.PayloadTile):
+            slot = _slot_of(op)
+            if isinstance(slot.owner, tile.StageIndex) and slot in sources:
+                sources[op.result] = sources[slot]
+            continue
         for value in op.operands:
             if value in sources:
                 for result in op.results:
@@ -52,6 +58,25 @@ def stage_sources(block: Block) -> dict[Value, Value]:
                         sources.setdefault(result, sources[value])
                 break
     return sources
+
+
+def _slot_of(op: tile.PayloadTile) -> Value:
+    """``slot`` of the tile's index ``slot * k_group + k``: what must be the number of a stage."""
+    assert isinstance(op.ring.type, RingType)
+    slot = _uncast(op.index)
+    if op.ring.type.k_group == 1:
+        return slot
+    if isinstance(slot.owner, Binary) and slot.owner.kind == "add":
+        slot = _uncast(slot.owner.lhs)
+    if isinstance(slot.owner, Binary) and slot.owner.kind == "mul":
+        slot = _uncast(slot.owner.lhs)
+    return slot
+
+
+def _uncast(value: Value) -> Value:
+    while isinstance(value.owner, Cast):
+        value = value.owner.value
+    return value
 
 
 def _ring_of(value: Value, stage: Value) -> Value:

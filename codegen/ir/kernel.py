@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tiledsl.codegen.ir.core import Block, Level, Op, Value
+from tiledsl.codegen.ir.exact import exact
 from tiledsl.codegen.ir.ops.control import Role
 from tiledsl.codegen.ir.types import Scalar, TensorType
 from tiledsl.errors import UNKNOWN_LOC, Loc
@@ -34,6 +35,10 @@ class Captured:
         now = self.read()
         if now is self.value:
             return True
+        try:
+            return exact(now) == exact(self.value)
+        except TypeError:  # not hashable, such as a list
+            pass
         try:
             return type(now) is type(self.value) and bool(now == self.value)
         except Exception:  # of the value's own comparison: an array in a tuple has none

@@ -18,10 +18,23 @@ WAIT = (
 )
 
 
+# The same for one thread of a role of many: the others of its warp wait for it behind the loop,
+# because what follows may be for whole warps.
+ELECTED_WAIT = (
+    "{ .reg .pred done; @!$2 bra DONE${:uid}; "
+    "WAIT${:uid}: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; "
+    "@done bra DONE${:uid}; bra WAIT${:uid}; DONE${:uid}: bar.warp.sync 0xffffffff; }"
+)
+
+
 @lower(protocol.MbarrierWait)
 def _wait(low: Lowering, op: protocol.MbarrierWait) -> None:
     operands = [("r", low.get(op.barrier)), ("r", low.get(op.parity))]
-    low.asm(WAIT, operands, convergent=not low.runner.single)
+    text = WAIT
+    if op.elect == "role" and not low.runner.single:
+        text = ELECTED_WAIT
+        operands.append(("b", low.runner.leads_role))
+    low.asm(text, operands, convergent=not low.runner.single)
 
 
 @lower(protocol.MbarrierArrive)

@@ -13,7 +13,7 @@ from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import control, protocol
 from tiledsl.codegen.ir.plan import ParamSlot, Plan, RolePlan
 from tiledsl.codegen.nvptx.debug import DebugInfo
-from tiledsl.codegen.nvptx.llvm_ext import F32, I8, I32, SHARED_POINTER, VOID
+from tiledsl.codegen.nvptx.llvm_ext import F32, I8, I32, SHARED_POINTER, VOID, llvm_name
 from tiledsl.codegen.nvptx.registry import LOWERINGS
 from tiledsl.codegen.nvptx.targets import Target
 from tiledsl.codegen.nvptx.values import RegisterTile
@@ -153,12 +153,12 @@ class Lowering:
         return tile.unpack(self.builder)
 
     def label(self, name: str) -> Any:
-        return self.function.append_basic_block(name)
+        return self.function.append_basic_block(llvm_name(name))
 
     def new_variable(self, kind: Any, name: str) -> Any:
         """A stack slot, made in the entry block; LLVM turns it into registers."""
         with self.builder.goto_entry_block():
-            return self.builder.alloca(kind, name=name)
+            return self.builder.alloca(kind, name=llvm_name(name))
 
     # ------------------------------------------------------------------- instructions
 

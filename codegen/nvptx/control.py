@@ -19,7 +19,7 @@ from tiledsl.codegen.ir.ops import control, protocol
 from tiledsl.codegen.ir.ops.arith import Constant
 from tiledsl.codegen.ir.types import Scalar, Tile, Type
 from tiledsl.codegen.nvptx.context import Lowering
-from tiledsl.codegen.nvptx.llvm_ext import F32, I1, keep_loop
+from tiledsl.codegen.nvptx.llvm_ext import F32, I1, keep_loop, llvm_name
 from tiledsl.codegen.nvptx.registry import lower
 from tiledsl.codegen.nvptx.values import RegisterTile, flatten, machine_types, unflatten
 from tiledsl.codegen.nvptx.wgmma import is_zero, retire
@@ -150,7 +150,7 @@ def _open_loop(low: Lowering, label: Any, args: Sequence[Value], inits: Sequence
     for arg, init in zip(args, inits, strict=True):
         mine = []
         for register in init:
-            phi = low.builder.phi(register.type, name=arg.name if len(init) == 1 else "")
+            phi = low.builder.phi(register.type, name=llvm_name(arg.name) if len(init) == 1 else "")
             phi.add_incoming(register, source)
             mine.append(phi)
         low.define(arg, unflatten(arg.type, mine))

@@ -69,8 +69,10 @@ class DebugInfo:
 
     def _file(self, path: str) -> Any:
         if path not in self._files:
-            # ptxas cannot read a file name with a quotation mark in it, however it is escaped.
-            folder, name = os.path.split(path.replace('"', "'"))
+            # ptxas cannot read a file name with a quotation mark in it, however it is escaped; a
+            # name that is not UTF-8 has surrogates, which LLVM IR cannot hold.
+            legal = path.replace('"', "'").encode(errors="replace").decode()
+            folder, name = os.path.split(legal)
             self._files[path] = self.module.add_debug_info(
                 "DIFile", {"filename": name or "<unknown>", "directory": folder}
             )

@@ -27,6 +27,7 @@ from tiledsl.codegen.nvptx.llvm_ext import (
     VOID,
     FunctionAttributes,
     TensorMapAttributes,
+    llvm_name,
 )
 from tiledsl.codegen.nvptx.memory import MBARRIER_BYTES
 from tiledsl.codegen.nvptx.targets import get_target
@@ -113,7 +114,7 @@ def _declare(module: Any, kernel: Kernel, plan: Plan) -> Any:
         },
     )
     for number, (argument, slot) in enumerate(zip(function.args, plan.params, strict=True)):
-        argument.name = _parameter_name(kernel, slot, number)
+        argument.name = llvm_name(_parameter_name(kernel, slot, number))
         if slot.kind == "tensormap":
             argument.attributes = TensorMapAttributes()
     return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,3 +84,11 @@ def keep_loop(module: Any, branch: Any) -> None:
     """
     option = module.add_metadata(["llvm.loop.unroll.disable"])
     branch.set_metadata("llvm.loop", LoopMetadata(module, (option,)))
+
+
+def llvm_name(text: str) -> str:
+    """A name for a value or a label after what the user called something.
+
+    LLVM refuses names that contain NUL or are longer than 1024 characters.
+    """
+    return re.sub(r"[^\w.]", "_", text, flags=re.ASCII)[:64]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tiledsl.codegen.checks.accesses import check_accesses
 from tiledsl.codegen.checks.linear import check_linear_stages
 from tiledsl.codegen.ir.core import Level
 from tiledsl.codegen.ir.kernel import Kernel
@@ -67,6 +68,7 @@ def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -
     passes: list[tuple[str, Pass]] = [
         # Tile level: what the user said, checked.
         ("check_linear_stages", check_linear_stages),
+        ("check_accesses", check_accesses),
         ("derive_bytes", derive_bytes),
         ("derive_lookahead", derive_lookahead),
         ("infer_layouts", infer_layouts),

@@ -48,7 +48,8 @@ def expand_pipelines(kernel: Kernel) -> None:
     assert kernel.plan is not None
     sides: dict[Value, dict[str, list[str]]] = {}
     for name, body in roles_of(kernel):
-        _RoleExpander(name, body, sides).run()
+        many = kernel.plan.role(name).mode != "thread"
+        _RoleExpander(name, body, sides, many).run()
     for ring, by_side in sides.items():
         _count_arrivals(kernel, ring, by_side)
 
@@ -80,8 +81,16 @@ def _count_arrivals(kernel: Kernel, ring: Value, by_side: dict[str, list[str]]) 
 
 
 class _RoleExpander:
-    def __init__(self, name: str, body: Block, sides: dict[Value, dict[str, list[str]]]) -> None:
+    def __init__(
+        self, name: str, body: Block, sides: dict[Value, dict[str, list[str]]], many: bool
+    ) -> None:
         self.name = name
+        # Of many threads one starts the loads, and it alone waits for empty slots: the others
+        # may be so late that the phase they wait for and the next one have gone by.
+        self.producer_elect = "role" if many else "all"
+        self.many = many
+        # Stages behind whose acquire the threads of a part have met: a wgmma needs all of them.
+        self.met: set[Value] = set()
         self.body = body
         self.sides = sides
         self.cursors: dict[tuple[Value, str], _Cursor] = {}
@@ -92,8 +101,13 @@ class _RoleExpander:
     def run(self) -> None:
         for block in blocks_of(self.body):
             ops: list[Op] = []
+            acquired: set[Value] = set()
             for op in block.ops:
                 op.replace_operands(self.values)
+                if isinstance(op, tile.AcquireConsumer):
+                    acquired.add(op.result)
+                elif isinstance(op, tile.Mma):
+                    self.met |= acquired
                 ops += self._expand(op)
             block.ops = ops
         for op in self.body.walk():
@@ -119,6 +133,10 @@ class _RoleExpander:
             case tile.Release():
                 held = self.stages[op.stage]
                 if held.side == CONSUMER:
+                    if self.many and op.stage not in self.met:
+                        # One thread arrives for its part: none may still wait for this phase, or
+                        # the producer could fill the slot again before it has looked.
+                        out.add(protocol.PartSync())
                     empty = _barrier(out, held, "empty")
                     out.add(protocol.MbarrierArrive(empty, (), "part"))
                 elif not held.signalled:
@@ -155,7 +173,8 @@ class _RoleExpander:
         held = _Held(ring, side, slot)
         self.stages[op.result] = held
         waits_on = "empty" if side == PRODUCER else "full"
-        out.add(protocol.MbarrierWait(_barrier(out, held, waits_on), parity))
+        elect = self.producer_elect if side == PRODUCER else "all"
+        out.add(protocol.MbarrierWait(_barrier(out, held, waits_on), parity, elect))
         if nbytes:
             held.signalled = True
             out.add(protocol.MbarrierArriveExpectTx(_barrier(out, held, "full"), nbytes))
@@ -171,8 +190,10 @@ class _RoleExpander:
         assert isinstance(ring.type, RingType)
         for _ in range(ring.type.stages):
             empty = _barrier(out, _Held(ring, PRODUCER, slot), "empty")
-            out.add(protocol.MbarrierWait(empty, parity))
+            out.add(protocol.MbarrierWait(empty, parity, self.producer_elect))
             slot, parity = _step(out, ring, slot, parity)
+        if self.producer_elect == "role":
+            out.add(protocol.RoleSync())  # nobody goes on before the ring is empty
 
 
 def _barrier(out: Emitter, held: _Held, which: str) -> Value:

@@ -5,7 +5,8 @@ the store that used the same half of the buffer has read it, write the chunk, fe
 bulk copies and commit them. Two halves alternate, so that a chunk is written while the one before
 is on its way; stores are not waited for at the end of a tile but before the buffer is written
 again, and once before the role ends. A shared tile is stored as it lies; its stage must not be
-released before it has been read.
+released before it has been read. A role that loads from a tensor it has stored to waits for the
+writes first.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class _RoleStores:
         self.free = free
         self.buffers: dict[tuple[object, ...], Value] = {}
         self.header: list[Op] = []
+        self.stored = {op.tensor for op in body.walk() if isinstance(op, tile.TmaStore)}
 
     def run(self) -> None:
         for block in blocks_of(self.body):
@@ -64,6 +66,8 @@ class _RoleStores:
                     ops += self._expand(op)
                 elif isinstance(op, control.Return):
                     ops += [*self._finish(op), op]
+                elif isinstance(op, tile.TmaLoad) and op.tensor in self.stored:
+                    ops += [*self._written(op), op]
                 else:
                     ops.append(op)
             block.ops = ops
@@ -71,6 +75,14 @@ class _RoleStores:
             last = self.body.ops[-1]
             self.body.ops += self._finish(last)
         self.body.ops[0:0] = self.header
+
+    def _written(self, at: Op) -> list[Op]:
+        """What this role stored to a tensor must be there before it loads from it again."""
+        out = emitter(at.loc)
+        out.add(protocol.BulkWait(0, False, "part"))
+        if self.role.parts > 1:
+            out.add(protocol.RoleSync())  # one part loads what all of them have stored
+        return out.block.ops
 
     def _finish(self, at: Op) -> list[Op]:
         """The block's shared memory must live until the last store has read it."""

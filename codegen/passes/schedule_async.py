@@ -124,6 +124,13 @@ def _starves(ring: Value, held: int) -> bool:
     return held + ring.owner.lookahead > ring.owner.ring.stages
 
 
+def _chain_root(acc: Value) -> Value:
+    """The accumulator that the first mma of a chain continues; all of it lives in its registers."""
+    while isinstance(acc.owner, tile.Mma):
+        acc = acc.owner.acc
+    return acc
+
+
 def _touches(op: Op, state: _State) -> bool:
     """Whether anything inside ``op`` cares about groups in flight."""
     inner = [i for block in op.blocks for i in block.walk()]
@@ -372,6 +379,11 @@ class _Scheduler:
         if acc is None or last.values.count(acc) != 1:
             # Not carried; or under two names, one of which would be read before the wait.
             return None
+        index = last.values.index(acc)
+        args = op.body.args[1:] if isinstance(op, control.For) else op.body.args
+        root = _chain_root(acc)
+        if root in args and root is not args[index]:
+            return None  # it changes its place: its registers would be copied while in flight
         held = dict(state.held)
         for ring, _ in releases:
             held[ring] = held.get(ring, 0) + 1
@@ -381,7 +393,7 @@ class _Scheduler:
             (ring, *self._variables(ring, number, loc), loc)
             for number, (ring, loc) in enumerate(releases)
         ]
-        return _Carry(last.values.index(acc), rings, carried)
+        return _Carry(index, rings, carried)
 
     @staticmethod
     def _flushes(op: Op, acc: Value, state: _State) -> bool:

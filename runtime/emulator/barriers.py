@@ -155,8 +155,11 @@ def _ring_barrier(cx: Compiler, op: protocol.RingBarrier) -> Step:
 @step(protocol.MbarrierWait)
 def _wait(cx: Compiler, op: protocol.MbarrierWait) -> Blocking:
     slot, parity_slot, loc = cx.slot(op.barrier), cx.slot(op.parity), op.loc
+    elect = "part" if op.elect == "all" else op.elect
 
     def start(part: Part) -> Coroutine:
+        if not part.elected(elect):
+            return None
         barrier: Mbarrier = part.registers[slot]
         parity: int = part.registers[parity_slot]
         if parity not in (0, 1):

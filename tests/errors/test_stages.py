@@ -45,6 +45,20 @@ def mma_of_any_slot(a: td.Tensor, b: td.Tensor, c: td.Tensor):
 
 
 @td.kernel(grid=1)
+def mma_of_the_next_slot(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+    pipeline = stages_of(a, b)
+    with td.role("load", warps=1):
+        with pipeline.producer().acquire() as stage:
+            fill(a, b, stage)
+    with td.role("mma", warps=4):
+        acc = td.zeros((64, 64), td.float32)
+        with pipeline.consumer().acquire() as stage:
+            a_tile, b_tile = stage.payload().get_tile((stage.stage() + 1) % 2, 0)
+            acc = td.mma(a_tile, b_tile.T, acc)
+        td.tma_store(acc.to(c.dtype), c, (0, 0))
+
+
+@td.kernel(grid=1)
 def mma_before_the_loads(a: td.Tensor, b: td.Tensor, c: td.Tensor):
     pipeline = stages_of(a, b)
     acc = td.zeros((64, 64), td.float32)
@@ -89,6 +103,7 @@ def tile_of_the_other_ring(a: td.Tensor, b: td.Tensor, c: td.Tensor):
 CASES: dict[str, Callable[[], object]] = {
     "load_skipped_by_continue": lambda: load_skipped_by_continue.lower(BF, BF, BF, td.int32),
     "mma_of_any_slot": lambda: mma_of_any_slot.lower(BF, BF, BF),
+    "mma_of_the_next_slot": lambda: mma_of_the_next_slot.lower(BF, BF, BF),
     "mma_before_the_loads": lambda: mma_before_the_loads.lower(BF, BF, BF),
     "tile_of_the_other_ring": lambda: tile_of_the_other_ring.lower(BF, BF, BF),
     "store_before_the_loads": lambda: store_before_the_loads.lower(BF, BF, BF),

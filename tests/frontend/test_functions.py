@@ -406,6 +406,17 @@ def early_return_changes_object(out, a, b):
     out[1], out[2] = log
 
 
+def keys_of_a_dict_come_first(out, a, b):
+    count = [0]
+
+    def following():
+        count[0] += 1
+        return count[0]
+
+    for key, value in {following(): following() + a, following(): following()}.items():
+        out[key] = value
+
+
 KERNELS: list[Callable[..., Any]] = [
     value
     for value in list(globals().values())

@@ -18,6 +18,7 @@ OUT = TensorSpec(td.int32, 1)
 INT = td.int32
 FLOAT = td.float32
 TABLE = [1, 2, 3]
+SURROGATE = chr(0xD800)
 
 cases: list[Any] = []
 refused = Refused(cases)
@@ -58,6 +59,36 @@ def enum_member_of_a_run_time_branch(n):
     if n > 0:
         mode = Mode.FAST
     x = mode.value
+
+
+@refused(x=FLOAT)
+def integer_beyond_every_float(x):
+    """InvalidValue: an integer of 1329 bits does not fit float32
+    at: x + 10**400"""
+    y = x + 10**400
+
+
+@refused(n=INT)
+def integer_with_too_many_digits_to_show(n):
+    """TypeMismatch: `+` does not exist for a run-time int32 and the compile-time int <int>
+    at: n + 10**5000
+    hint: convert one of them, such as td.int64(x) or td.float32(x)"""
+    y = n + 10**5000
+
+
+@refused(n=INT)
+def more_memory_than_there_is(n):
+    """InvalidValue: `*`: out of memory
+    at: "text" * 2**60"""
+    y = "text" * 2**60
+
+
+@refused(n=INT)
+def print_of_text_without_encoding(n):
+    """InvalidValue: td.print: the text has no UTF-8 form: 'utf-8' codec can't encode character
+    '\\ud800' in position 0: surrogates not allowed
+    at: td.print(SURROGATE, n)"""
+    td.print(SURROGATE, n)
 
 
 @refused(n=INT)
@@ -393,9 +424,9 @@ def function_that_never_returns(n):
 @refused(n=INT)
 def unrolled_for_ever(n):
     """InvalidValue: more than 4096 compile-time items to loop over
-    at: td.static_range(100_000)
+    at: td.static_range(10**12)
     hint: loop over range(...), which runs at run time"""
-    for i in td.static_range(100_000):
+    for i in td.static_range(10**12):
         pass
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tiledsl as td
+from tests.kernel import settings
 
 SCALE = 2
 UNUSED = 1
@@ -71,6 +73,28 @@ def test_a_list_that_is_changed_in_place() -> None:
     assert run(weighted) == 3
     weights[1] = 40
     assert run(weighted) == 41
+
+
+def test_an_attribute_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    @td.kernel(grid=1)
+    def seen(out: td.Tensor):
+        out[0] = settings.SIZE
+
+    assert run(seen) == settings.SIZE
+    monkeypatch.setattr(settings, "SIZE", 77)
+    assert run(seen) == 77
+
+
+def test_an_equal_number_of_another_type() -> None:
+    ratio = (1,)
+
+    @td.kernel(grid=1)
+    def half(out: td.Tensor):
+        out[0] = 1 if isinstance(ratio[0], int) else 2
+
+    assert run(half) == 1
+    ratio = (1.0,)
+    assert run(half) == 2
 
 
 def test_an_equal_value_keeps_the_variant() -> None:

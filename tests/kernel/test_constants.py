@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tiledsl as td
-from tiledsl.constants import exact
+from tiledsl.codegen.ir.exact import exact
 from tiledsl.errors import TypeMismatch
 
 

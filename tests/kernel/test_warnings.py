@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import linecache
+import os
+import runpy
+import warnings
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +17,9 @@ from tiledsl.codegen import assemble
 
 def test_without_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assemble, "find_tool", lambda name: None)
+    own = td.kernel(grid=td.persistent)(gemm.function)  # not the variant that other tests share
     matrix = td.spec((512, 512), td.bfloat16)
-    compiled = gemm.lower(matrix, matrix, matrix)
+    compiled = own.lower(matrix, matrix, matrix)
     with pytest.warns(td.PerformanceWarning) as found:
         assert compiled.resources.assembler.startswith("nvJitLink")
     warning = found.pop(td.PerformanceWarning)
@@ -24,3 +29,25 @@ def test_without_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert warning.filename == gemm.function.__code__.co_filename
     assert "for m, n in tiles" in linecache.getline(warning.filename, warning.lineno)
+
+
+@td.kernel(warps=4)
+def loud(x: td.Tensor):
+    td.print(f"{x.shape[0]} elements")
+
+
+def test_printing_is_not_warned_of() -> None:
+    """It takes local memory, which the user can do nothing about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert loud.compile(td.spec((4,), td.float32)).resources.stack_bytes > 0
+
+
+def test_a_file_name_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "kern\udce9l.py"  # as Python reads a byte 0xe9
+    path.write_text(
+        "import tiledsl as td\n\n@td.kernel(warps=4)\ndef fill(x: td.Tensor):\n    x[0] = 1\n"
+    )
+    namespace = runpy.run_path(os.fsdecode(path))
+    compiled = namespace["fill"].compile(td.spec((4,), td.float32))
+    assert "kern?l.py" in compiled.ptx

@@ -73,6 +73,33 @@ def test_scheduler_of_known_extents() -> None:
 
 
 @td.kernel
+def walk_known_rows(order: td.Tensor, n: td.int32, *, m: td.Constant[int]):
+    i = 0
+    for row, column in td.TileScheduler(m, n, group=2):
+        order[i, 0] = row
+        order[i, 1] = column
+        i += 1
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 0), (0, 3), (3, 0), (1, 0), (0, 1)])
+def test_scheduler_of_a_grid_known_to_be_empty(m: int, n: int) -> None:
+    order = np.full((4, 2), -1, np.int32)
+    walk_known[1](order, m=m, n=n)
+    walk_known_rows[1](order, n, m=m)
+    walk_known_columns[1](order, m, n=n)
+    assert (order == -1).all()
+
+
+@td.kernel
+def walk_known_columns(order: td.Tensor, m: td.int32, *, n: td.Constant[int]):
+    i = 0
+    for row, column in td.TileScheduler(m, n, group=2):
+        order[i, 0] = row
+        order[i, 1] = column
+        i += 1
+
+
+@td.kernel
 def first_and_last(out: td.Tensor, m_tiles: td.int32, n_tiles: td.int32):
     """Walks only the first tiles of a grid that has nearly 2**31."""
     tiles = td.TileScheduler(m_tiles, n_tiles, group=8)

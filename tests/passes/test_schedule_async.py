@@ -161,3 +161,39 @@ def test_nothing_is_in_flight_on_an_early_exit() -> None:
         CHECK-NEXT: break
         """,
     )
+
+
+@td.kernel(grid=1)
+def changes_places(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+    pipeline = ring(a, b, 4)
+    with td.role("load", warps=1):
+        producer = pipeline.producer()
+        for k in range(8):
+            load(a, b, producer, 0, 0, k * BK)
+    with td.role("mma", warps=8):
+        consumer = pipeline.consumer()
+        one = td.zeros((BM, BN), td.float32)
+        other = td.zeros((BM, BN), td.float32)
+        for _ in range(8):
+            with consumer.acquire() as stage:
+                a_tile, b_tile = stage.payload().get_tile(stage.stage(), 0)
+                one = td.mma(a_tile, b_tile.T, one)
+            one, other = other, one
+        td.tma_store(one + other, c, (0, 0))
+
+
+def test_accumulators_that_change_places_are_retired_first() -> None:
+    """Their registers are copied at the end of an iteration: not while they are in flight."""
+    from tests.passes.lowered import BF16
+
+    text = changes_places.lower(BF16, BF16, td.spec((128, 64), td.float32)).protocol_ir
+    filecheck(
+        text[text.index('role "mma"') :],
+        """
+        CHECK: wgmma.mma
+        CHECK: wgmma.wait 0
+        CHECK: mbarrier.arrive
+        CHECK: continue
+        """,
+    )
+    assert "if %pending" not in text

@@ -22,14 +22,12 @@ MAY_IMPORT: dict[str, list[str]] = {
     "tiledsl": ["tiledsl"],  # `tiledsl/__init__.py` alone: the public names
     "tiledsl.kernel": ["tiledsl"],
     "tiledsl.binding": [
-        "tiledsl.constants",
         "tiledsl.codegen",
         "tiledsl.frontend",
         "tiledsl.language",
         "tiledsl.runtime",
     ],
     "tiledsl.compiled": ["tiledsl.codegen"],
-    "tiledsl.constants": [],
     "tiledsl.language": [IR],  # for dtypes and target names; no op is built there
     # --- Python source -> tile IR
     "tiledsl.frontend": ["tiledsl.language", IR],

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import struct
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.runtime.fake_cuda import FakeDriver
+from tests.runtime.fake_cuda import FakeArray, FakeDriver
+from tests.runtime.fake_frameworks import Producer
 from tests.runtime.launching import LOAD, NAMES, SLOTS, make_args, make_kernel
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.plan import ParamSlot, TensorMapSpec
@@ -134,6 +137,24 @@ def test_the_cache_is_bounded(cuda: FakeDriver, torch: Any, launcher: Launcher) 
     assert len(reading.bound) <= 512
     got = [struct.unpack("<f", launched.params[1])[0] for launched in cuda.launches]
     assert got == [float(number) for number in range(1200)]
+
+
+@pytest.mark.parametrize("protocol", ["cuda_array_interface", "dlpack"])
+def test_launched_arrays_can_be_freed(cuda: FakeDriver, protocol: str) -> None:
+    """What is kept of a launch, to be found again, does not hold the user's memory."""
+    made: Any
+    if protocol == "dlpack":
+        made = Producer(FakeDriver.address(0), (40,), 2, 32)
+    else:
+        made = FakeArray(FakeDriver.address(0), (40,), "<f4")
+    cuda.parameter_sizes = [8]
+    launcher = Launcher(make_kernel(), [ParamSlot("pointer", 0)], ["a"])
+    launcher([made])
+    assert len(cuda.launches) == 1 and launcher.launch_again([made])
+    alive = weakref.ref(made)
+    del made
+    gc.collect()
+    assert alive() is None
 
 
 def test_threads_share_a_launcher(cuda: FakeDriver, torch: Any, launcher: Launcher) -> None:

@@ -8,7 +8,7 @@ that differ become run-time values, and anything else cannot be merged.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +120,25 @@ class TracedKey(Key):
         return self.traced.unflatten([next(leaves) for _ in range(self.count)])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectKey(Key):
+    """A mutable object that stays the very one, so that aliases stay aliases.
+
+    What it holds is merged by itself.
+    """
+
+    object: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectKey) and self.object is other.object
+
+    def __hash__(self) -> int:
+        return id(self.object)
+
+    def build(self, leaves: Iterator[Any]) -> Any:
+        return self.object
+
+
 LEAF = LeafKey()
 
 
@@ -168,6 +187,29 @@ def contains_value(x: Any, depth: int = 0) -> bool:
     if dataclasses.is_dataclass(x):
         return any(contains_value(item, depth + 1) for item in fields_of(x).values())
     return False
+
+
+def flatten_contents(cx: Context, contents: Any, leaves: list[Leaf], others: Sequence[Any]) -> Key:
+    """As ``flatten``, for a copy of what a mutable object holds.
+
+    Objects that all ``others``, copies from other paths, hold at the same place stay the same.
+    """
+
+    def item(place: Any, x: Any) -> Key:
+        if cx.is_made_here(x) and all(_at(other, place) is x for other in others):
+            return ObjectKey(x)
+        return flatten(cx, x, leaves)
+
+    if isinstance(contents, list):
+        return SequenceKey(list, tuple(item(i, x) for i, x in enumerate(contents)))
+    return DictKey(tuple(contents), tuple(item(name, x) for name, x in contents.items()))
+
+
+def _at(contents: Any, place: Any) -> Any:
+    try:
+        return contents[place]
+    except LookupError:
+        return None
 
 
 def flatten(cx: Context, x: Any, leaves: list[Leaf]) -> Key:

@@ -143,8 +143,17 @@ def scalar(cx: Context, x: object, dtype: DType) -> Value:
     assert number is not None
     if dtype.is_integer and not fits(number, dtype):
         low, high = dtypes.int_range(dtype)
-        raise cx.value_error(f"{number} does not fit {dtype}: expected {low} to {high}")
+        raise cx.value_error(
+            f"{short_number(number)} does not fit {dtype}: expected {low} to {high}"
+        )
     return cx.constant(number, dtype)
+
+
+def short_number(number: float) -> str:
+    """``str(number)``, unless Python refuses to write so many digits."""
+    if isinstance(number, int) and number.bit_length() > 1000:
+        return f"an integer of {number.bit_length()} bits"
+    return str(number)
 
 
 def _noun(dtype: DType) -> str:
@@ -265,8 +274,9 @@ def python_operator(cx: Context, kind: str, *operands: Any) -> Any:
     except TypeError:
         described = " and ".join(cx.describe(x) for x in operands)
         raise cx.type_error(f"`{SYMBOLS[kind]}` does not exist for {described}") from None
-    except (ValueError, ArithmeticError) as error:
-        raise cx.value_error(f"`{SYMBOLS[kind]}`: {error}") from None
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        reason = error if str(error) else "out of memory"
+        raise cx.value_error(f"`{SYMBOLS[kind]}`: {reason}") from None
 
 
 def _number_or_raise(cx: Context, kind: str, value: Value) -> DType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,10 @@ def get_attribute(cx: Context, x: Any, name: str) -> Any:
     if traced and isinstance(static, property) and static.fget is not None:
         return cx.call(static.fget, x)
     try:
-        return getattr(x, name)
+        found = getattr(x, name)
+        if isinstance(x, types.ModuleType):
+            cx.frames[-1].capture(name, vars(x), found, lambda: getattr(x, name, None))
+        return found
     except AttributeError:
         what = "an f-string with run-time parts" if isinstance(x, FormatString) else cx.describe(x)
         raise cx.type_error(
@@ -87,4 +91,5 @@ def set_attribute(cx: Context, x: Any, name: str, value: Any) -> None:
         raise cx.type_error(
             f"cannot assign attribute {name!r} of {cx.describe(x)}: its dataclass is frozen"
         )
+    cx.origins.check_change(cx, x)
     object.__setattr__(x, name, value)

@@ -152,11 +152,13 @@ def _native(cx: Context, callee: Any, args: Args, kwargs: Kwargs) -> Any:
     owner = getattr(callee, "__self__", None)
     name = name_of(callee)
     on_container = isinstance(owner, list | dict)
-    if on_container and name in _MUTATORS and not cx.is_made_here(owner):
-        raise cx.type_error(
-            f"{name}: the kernel did not make this {type(owner).__name__} and cannot change it",
-            hint="copy it first, such as list(x) or dict(x)",
-        )
+    if on_container and name in _MUTATORS:
+        if not cx.is_made_here(owner):
+            raise cx.type_error(
+                f"{name}: the kernel did not make this {type(owner).__name__} and cannot change it",
+                hint="copy it first, such as list(x) or dict(x)",
+            )
+        cx.origins.check_change(cx, owner)
     if not callable(callee):
         raise cx.type_error(f"{cx.describe(callee)} cannot be called")
     if not (on_container and name in _MOVES_ONLY):

@@ -24,6 +24,7 @@ from tiledsl.frontend.aggregates import (
     anything,
     can_be_anything,
     flatten,
+    flatten_contents,
     join,
     leaf_as,
     leaf_type,
@@ -124,11 +125,17 @@ class LoopTracer:
         if isinstance(value, Poison):
             return _Head()
         leaves: list[Leaf] = []
-        key = flatten(self.cx, value, leaves)
+        key = self._flatten(slot, value, leaves)
         types = [leaf_type(self.cx, leaf) for leaf in leaves]
         if any(t is None for t in types):
             raise self.cx.value_error(f"{slot.label(self.frame)} does not fit 64 bits")
         return _Head(key, [t for t in types if t is not None])
+
+    def _flatten(self, slot: Slot, value: Any, leaves: list[Leaf]) -> Key:
+        if slot.object < 0:
+            return flatten(self.cx, value, leaves)
+        states = [self.start, *(exit.state for exit in self.exits)]
+        return flatten_contents(self.cx, value, leaves, [slot.read(state) for state in states])
 
     def _trace_once(self, body: Callable[[Value | None], Flow], counter: Value | None) -> None:
         cx, frame = self.cx, self.frame
@@ -165,12 +172,17 @@ class LoopTracer:
         head.args = [self.block.add_arg(t.type, self.cx.loc, slot.name) for t in head.types]
         self.cx.weak |= {a for a, t in zip(head.args, head.types, strict=True) if t.weak}
         with self.cx.inside(self.block):
-            slot.write(self.frame, self._rebuild(slot, head.key, head.args))
+            slot.write(self.frame, self._rebuild(slot, head.key, head.args, [self.start]))
 
-    def _rebuild(self, slot: Slot, key: Key, leaves: Sequence[Value]) -> Any:
+    def _rebuild(
+        self, slot: Slot, key: Key, leaves: Sequence[Value], states: Sequence[State]
+    ) -> Any:
+        """The slot's value around other leaves; it stands for its value in one of ``states``."""
         if slot.object >= 0:
             return key.build(iter(leaves))
-        return unflatten(self.cx, key, list(leaves))
+        made = unflatten(self.cx, key, list(leaves))
+        self.cx.origins.chosen(made, [slot.read(state) for state in states])
+        return made
 
     # ------------------------------------------------------------------------ finding types
 
@@ -195,7 +207,10 @@ class LoopTracer:
         if head.key is None or head.poison is not None:
             return head
         before = slot.read(self.start)
-        types: list[LeafType | None] = list(self._first_head(slot).types)
+        first = self._first_head(slot)
+        if first.key != head.key:
+            return first  # an object that it holds does not stay the same after all
+        types: list[LeafType | None] = list(first.types)
         for exit in self.exits:
             if not self._matters(slot, exit):
                 continue
@@ -203,7 +218,7 @@ class LoopTracer:
             if isinstance(value, Poison):
                 return _Head(poison=value if value is not MISSING else self._unbound(slot))
             leaves: list[Leaf] = []
-            key = flatten(self.cx, value, leaves)
+            key = self._flatten(slot, value, leaves)
             if key == head.key:
                 types = [
                     join(t, leaf_type(self.cx, leaf)) for t, leaf in zip(types, leaves, strict=True)
@@ -267,10 +282,13 @@ class LoopTracer:
         replace_uses(self.block, unchanged)
         op = self.cx.add(build(tuple(inits), self.block))
         self.start.restore(self.frame)
+        states = [exit.state for exit in self.exits]
+        if self.sure is Sure.NONE:
+            states.append(self.start)
         for slot, key, refs, types in bindings:
             values = [op.results[r] if isinstance(r, int) else r for r in refs]
             self._mark(slot, values, refs, types)
-            slot.write(self.frame, self._rebuild(slot, key, values))
+            slot.write(self.frame, self._rebuild(slot, key, values, states))
         for slot, poison in poisons:
             slot.write(self.frame, poison)
 
@@ -280,7 +298,7 @@ class LoopTracer:
         """Names of the results, and whether they still adapt (in a first trace further out)."""
         before: list[Leaf] = []
         if types:
-            flatten(self.cx, slot.read(self.start), before)
+            self._flatten(slot, slot.read(self.start), before)
         for number, (value, ref) in enumerate(zip(values, refs, strict=True)):
             if isinstance(ref, int):
                 value.name = slot.name
@@ -297,7 +315,7 @@ class LoopTracer:
     ) -> list[Value | int]:
         """Pass a slot's leaves around the loop; those that never change stay outside of it."""
         before: list[Leaf] = []
-        flatten(self.cx, slot.read(self.start), before)
+        self._flatten(slot, slot.read(self.start), before)
         flat = [
             self._flat(slot, exit) if self._matters(slot, exit) else head.args
             for exit in self.exits
@@ -326,7 +344,7 @@ class LoopTracer:
 
     def _flat(self, slot: Slot, exit: Exit) -> list[Leaf]:
         leaves: list[Leaf] = []
-        flatten(self.cx, slot.read(exit.state), leaves)
+        self._flatten(slot, slot.read(exit.state), leaves)
         return leaves
 
     # ------------------------------------------------- variables first assigned in the body

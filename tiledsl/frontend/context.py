@@ -28,6 +28,7 @@ from tiledsl.errors import (
     TypeMismatch,
 )
 from tiledsl.frontend import arithmetic, describe
+from tiledsl.frontend.aliases import Origins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,7 @@ class Context:
         self.frames: list[Frame] = []  # functions being traced, the kernel first
         self.heap: list[Any] = []  # lists, dicts and objects that the kernel made, oldest first
         self._heap_ids: set[int] = set()
+        self.origins = Origins()
         self.captured: dict[tuple[int, str], Captured] = {}  # by namespace and name
         self.branches: list[Loc] = []  # run-time conditions that the current code stands under
         self.weak: set[Value] = set()  # integers and floats whose dtype a first trace looks for
@@ -178,7 +180,11 @@ class Context:
 
     def constant(self, value: float, dtype: DType) -> Value:
         """A run-time value for a Python bool, int or float; the caller has checked that it fits."""
-        value = arithmetic.as_python(value, dtype)
+        try:
+            value = arithmetic.as_python(value, dtype)
+        except OverflowError:  # an integer beyond every float
+            number = arithmetic.short_number(value)
+            raise self.value_error(f"{number} does not fit {dtype}") from None
         key = (repr(value), dtype)
         blocks = self._open if self._checked else [self.builder.block]
         for block in blocks:
@@ -196,6 +202,7 @@ class Context:
         if id(x) not in self._heap_ids:
             self._heap_ids.add(id(x))
             self.heap.append(x)
+            self.origins.add(x)
         return x
 
     def is_made_here(self, x: object) -> bool:
@@ -206,6 +213,7 @@ class Context:
         """Drop the objects made after the first ``count``: their trace is thrown away."""
         for x in self.heap[count:]:
             self._heap_ids.discard(id(x))
+            self.origins.forget(x)
         del self.heap[count:]
 
     # ------------------------------------------------------------------- values and types

@@ -31,7 +31,10 @@ def article(noun: str) -> str:
 
 def short_repr(x: object) -> str:
     """``repr(x)``, cut where it gets long."""
-    text = repr(x)
+    try:
+        text = repr(x)
+    except Exception:  # a user's own, or that of an integer with thousands of digits
+        return f"<{type(x).__name__}>"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 

@@ -128,11 +128,11 @@ def _set(frame: Frame, node: ast.Set) -> Any:
 def _dict(frame: Frame, node: ast.Dict) -> Any:
     found: dict[Any, Any] = {}
     for key_node, value_node in zip(node.keys, node.values, strict=True):
-        value = evaluate(frame, value_node)
         if key_node is None:
-            found.update(calls.keywords_of(frame.cx, value))
+            found.update(calls.keywords_of(frame.cx, evaluate(frame, value_node)))
             continue
-        found[dict_key(frame, key_node)] = value
+        key = dict_key(frame, key_node)  # first, as in Python
+        found[key] = evaluate(frame, value_node)
     return frame.cx.made(found)
 
 

@@ -35,6 +35,9 @@ class Function(Generic[_P, _R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
+    def __reduce__(self) -> str:
+        return self.function.__qualname__  # pickled by name, as Python's own functions are
+
     def __repr__(self) -> str:
         return f"<tiledsl function {getattr(self, '__qualname__', '?')}>"
 

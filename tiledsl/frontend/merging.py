@@ -21,6 +21,7 @@ from tiledsl.frontend.aggregates import (
     anything,
     can_be_anything,
     flatten,
+    flatten_contents,
     join,
     leaf_as,
     leaf_type,
@@ -100,6 +101,7 @@ class _Part:
     key: Key | None = None
     leaves: Sequence[Leaf | int] = ()  # a leaf that all states share, or a column's number
     poison: Poison | None = None
+    among: Sequence[Any] = ()  # the values of the paths
 
 
 @dataclass(slots=True)
@@ -196,7 +198,9 @@ class Merge:
         leaves = [results[x] if isinstance(x, _ColumnNumber) else x for x in part.leaves]
         if part.slot is not None and part.slot.object >= 0:
             return part.key.build(iter(leaves))
-        return unflatten(self.cx, part.key, leaves)
+        made = unflatten(self.cx, part.key, leaves)
+        self.cx.origins.chosen(made, part.among)
+        return made
 
     def _conflict(
         self, label: str, values: Sequence[Any], wheres: Sequence[Loc | None], other: int
@@ -218,7 +222,10 @@ class Merge:
         keys: list[Key] = []
         for value in values:
             leaves: list[Leaf] = []
-            keys.append(flatten(self.cx, value, leaves))
+            if slot is not None and slot.object >= 0:
+                keys.append(flatten_contents(self.cx, value, leaves, values))
+            else:
+                keys.append(flatten(self.cx, value, leaves))
             flat.append(leaves)
         shared = all(v is values[0] for v in values) and all(map(self._visible, flat[0]))
         if shared and (slot is None or slot.object < 0):
@@ -249,7 +256,7 @@ class Merge:
             by_path = dict(zip(paths, candidates, strict=True))
             columns.append(_Column(found, by_path, names, weak))
         self.columns += columns
-        return _Part(slot, keys[0], refs)
+        return _Part(slot, keys[0], refs, among=values)
 
 
 class _Same(Key):

@@ -138,19 +138,19 @@ class Frame:
         if name in function.__code__.co_freevars:
             cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
             try:
-                return self._capture(name, cell, cell.cell_contents, lambda: cell.cell_contents)
+                return self.capture(name, cell, cell.cell_contents, lambda: cell.cell_contents)
             except ValueError:
                 raise self.cx.name_error(
                     f"{name!r} of the enclosing function has no value yet"
                 ) from None
         if name in function.__globals__:
             space = function.__globals__
-            return self._capture(name, space, space[name], lambda: space.get(name))
+            return self.capture(name, space, space[name], lambda: space.get(name))
         if hasattr(builtins, name):
             return getattr(builtins, name)
         raise self._undefined(name, function)
 
-    def _capture(self, name: str, space: Any, value: Any, read: Callable[[], Any]) -> Any:
+    def capture(self, name: str, space: Any, value: Any, read: Callable[[], Any]) -> Any:
         """Note a value from outside: when the name gets another, the kernel is compiled anew."""
         if not isinstance(value, types.ModuleType):
             kept = copy.copy(value) if _changes_in_place(value) else value

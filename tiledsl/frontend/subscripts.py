@@ -71,6 +71,7 @@ def store(cx: Context, base: Any, index: Any, value: Any) -> None:
             f"items of {cx.describe(base)} that the kernel did not make cannot be assigned",
             hint="copy it first, such as list(x) or dict(x)",
         )
+    cx.origins.check_change(cx, base)
     _check_static(cx, base, index)
     try:
         base[index] = value

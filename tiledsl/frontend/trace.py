@@ -83,7 +83,12 @@ def _deep_recursion() -> Iterator[None]:
         sys.setrecursionlimit(saved)
 
 
+# A constant of PTX, and what the lowering calls its functions and dynamic shared memory.
+_TAKEN = frozenset({"WARP_SZ", "vprintf", "tiledsl_shared", "tiledsl_fmod_f32", "tiledsl_fmod_f64"})
+
+
 def _ptx_name(name: str) -> str:
-    """A legal PTX identifier: ASCII letters, digits, underscore."""
+    """A legal PTX identifier, of ASCII letters, digits and underscores, that means nothing else."""
     text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    return text if text[:1].isalpha() else f"k{text}"
+    legal = text[:1].isalpha() and text not in _TAKEN
+    return text if legal else f"k{text}"

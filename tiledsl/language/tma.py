@@ -41,7 +41,9 @@ def tma_store(tile: Tile | SharedTile, tensor: Tensor, coords: tuple[int, ...]) 
 
     Elements that lie outside of the tensor are not written. A register tile goes through a
     staging buffer in shared memory, which the compiler plans; the write overlaps with what
-    follows.
+    follows. A load by the same role sees what it has stored before. Two stores to the same
+    elements may arrive in either order, and elements of the tensor (``tensor[i, j]``) cannot be
+    read or written in the same kernel.
 
     Args:
         tile: in registers, or in shared memory as it was loaded (not transposed).

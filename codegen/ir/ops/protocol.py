@@ -112,17 +112,27 @@ class RingBarrier(Op):
 
 @define("mbarrier.wait", levels=PROTOCOL, effect=Effect.SYNC, needs="mbarrier")
 class MbarrierWait(Op):
-    """Wait until the phase of parity ``parity`` has completed (all threads of the part)."""
+    """Wait until the phase of parity ``parity`` has completed.
+
+    All threads of the part wait, or with ``elect="role"`` the elected thread of the role alone,
+    whose warp then meets. A phase can be told from the one after the next only while each phase
+    needs an arrival of whoever waits: the waits of a producer with several threads must be
+    elected, for its consumers do not wait for all of them.
+    """
 
     barrier: Value = operand()
     parity: Value = operand()
+    elect: str = attribute(default="all")
 
     def print_head(self, name: Namer) -> str:
-        return f"mbarrier.wait {name(self.barrier)}, parity {name(self.parity)}"
+        elect = f" {{elect={self.elect}}}" if self.elect != "all" else ""
+        return f"mbarrier.wait {name(self.barrier)}, parity {name(self.parity)}{elect}"
 
     def verify(self) -> None:
         if self.parity.type != I32:
             raise ValueError(f"the parity must be int32, got {self.parity.type}")
+        if self.elect not in ("all", "role"):
+            raise ValueError(f"all threads wait or the role's elected one, not {self.elect!r}")
 
 
 @define("mbarrier.arrive", levels=PROTOCOL, effect=Effect.SYNC, needs="mbarrier")

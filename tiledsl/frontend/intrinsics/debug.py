@@ -58,6 +58,10 @@ class _Line:
     def text(self, text: str) -> None:
         if "\0" in text:
             raise self.cx.value_error("td.print: a NUL character would end the text on the GPU")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise self.cx.value_error(f"td.print: the text has no UTF-8 form: {error}") from None
         self.template += text.replace("%", "%%")
 
     def value(self, value: object, *, inside: bool = False) -> None:

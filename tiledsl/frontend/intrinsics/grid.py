@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.ops import tile
 from tiledsl.frontend.intrinsics.arguments import static_int
+from tiledsl.frontend.iteration import elements
 from tiledsl.frontend.registry import implements
 from tiledsl.language import grid as language
 
@@ -36,5 +37,7 @@ def static_range(
     if by == 0:
         raise cx.value_error("td.static_range: expected a step that is not zero, got 0")
     if stop is None:
-        return tuple(range(0, first, by))
-    return tuple(range(first, static_int(cx, stop, "td.static_range: stop"), by))
+        first, last = 0, first
+    else:
+        last = static_int(cx, stop, "td.static_range: stop")
+    return tuple(elements(cx, range(first, last, by), "to loop over"))

@@ -89,11 +89,16 @@ class TileScheduler(TracedObject):
         """
         _named(number, "tile")
         position = _unsigned(cx, number)
-        group = _named(cx.binary("floordiv", position, self.group_tiles), "group")
+        # A grid that is known to have no tile still has a loop, whose body never runs.
+        known_empty = isinstance(self.group_tiles, int) and self.group_tiles < 1
+        group_tiles = 1 if known_empty else self.group_tiles
+        group = _named(cx.binary("floordiv", position, group_tiles), "group")
         within = cx.binary("sub", position, cx.binary("mul", group, self.group_tiles))
         top = cx.binary("mul", group, self.depth)
         left = cx.binary("sub", self.m_tiles, top)
         rows = _named(cx.binary("min", left, self.depth), "rows")
+        if isinstance(rows, int):
+            rows = max(rows, 1)
         column = cx.binary("floordiv", within, rows)
         row = cx.binary("add", top, cx.binary("sub", within, cx.binary("mul", column, rows)))
         return convert(cx, row, dtypes.int32), convert(cx, column, dtypes.int32)
