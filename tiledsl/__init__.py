@@ -19,7 +19,7 @@ from tiledsl.errors import (
 )
 from tiledsl.frontend.function import function
 from tiledsl.kernel import Kernel, kernel
-from tiledsl.language.debug import print
+from tiledsl.language.debug import print as print  # not in __all__: a star must not hide print
 from tiledsl.language.dtypes import (
     DType,
     bfloat16,
@@ -95,7 +95,6 @@ __all__ = [
     "mma",
     "num_blocks",
     "persistent",
-    "print",
     "role",
     "spec",
     "static_range",

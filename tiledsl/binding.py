@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import index
@@ -48,6 +49,15 @@ class Binder:
         return all(kinds[: len(self.run_time)])
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        for given in kwargs:
+            if given not in self.signature.parameters:
+                close = difflib.get_close_matches(given, self.signature.parameters, 1)
+                raise TypeMismatch(
+                    f"kernel {self.name} has no parameter {given!r}",
+                    hint=f"did you mean {close[0]!r}?"
+                    if close
+                    else f"its signature is {self.name}{self.signature}",
+                )
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -147,7 +157,13 @@ class Binder:
                 " @td.kernel(grid=td.persistent)",
             )
         if callable(chosen):
-            chosen = chosen(SimpleNamespace(**bound))
+            try:
+                chosen = chosen(SimpleNamespace(**bound))
+            except AttributeError as error:
+                raise LaunchError(
+                    f"kernel {self.name}: its grid function failed: {error}",
+                    hint=f"its argument has the kernel's parameters: {', '.join(bound)}",
+                ) from error
         blocks = tuple(chosen) if isinstance(chosen, tuple | list) else (chosen,)
         from tiledsl.runtime.launch import MAX_GRID
 

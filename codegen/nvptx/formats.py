@@ -48,15 +48,14 @@ def round_to(value: int | float, dtype: DType) -> float:
     form = FORMATS.get(dtype)
     if form is None or math.isnan(number) or number == 0:
         return number
-    if math.isinf(number):
-        return math.copysign(form.largest, number) if form.saturates else number
+    overflow = math.copysign(form.largest if form.saturates else math.inf, number)
+    if abs(number) >= 2 * form.largest:  # near the end of float64 the scaling would overflow
+        return overflow
     _, exponent = math.frexp(number)  # number = f * 2**exponent with 0.5 <= |f| < 1
     quantum = max(exponent - 1, form.min_exponent) - form.mantissa
     # Scaling by a power of two is exact, and `round` of a float rounds half to even.
     rounded = math.ldexp(round(math.ldexp(number, -quantum)), quantum)
-    if abs(rounded) <= form.largest:
-        return math.copysign(rounded, number)
-    return math.copysign(form.largest if form.saturates else math.inf, number)
+    return math.copysign(rounded, number) if abs(rounded) <= form.largest else overflow
 
 
 def fp8_bits(value: int | float, dtype: DType) -> int:

@@ -330,6 +330,11 @@ HOST_CASES: dict[str, tuple[type[errors.TileError], Callable[[], object]]] = {
         lambda: gemm(bf16(8, 64), 3, bf16(8, 8)),
     ),
     "missing_argument": (errors.TypeMismatch, lambda: gemm(bf16(8, 64), bf16(8, 64))),
+    "misspelt_constant": (
+        errors.TypeMismatch,
+        lambda: gemm(bf16(8, 64), bf16(8, 64), bf16(8, 8), stage=2),
+    ),
+    "grid_function": (errors.LaunchError, lambda: without_grid[lambda args: args.y](bf16(8))),
     "no_grid": (errors.LaunchError, lambda: without_grid(bf16(8))),
     "bad_grid": (errors.LaunchError, lambda: without_grid[1.5](bf16(8))),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,9 @@ import pytest
 
 import tiledsl as td
 from tests.frontend.evaluate import run
+from tests.frontend.programs import define
 from tests.language.traced import Refused, one_line, report
+from tiledsl.errors import TypeMismatch
 
 SLOTS = 8
 
@@ -106,6 +110,28 @@ def new_list_in_each_iteration(out, a, b):
     out[0], out[1], out[2], out[3] = *pair, *first
 
 
+def changed_and_exchanged(out, a, b):
+    xs, ys = [a, 1], [b, 2]
+    if a > 2:
+        xs[0] = 27
+        xs, ys = ys, xs
+    else:
+        ys[0] = 5
+    out[0], out[1] = xs[0], ys[0]
+
+
+def exchanged_and_changed(out, a, b):
+    xs, ys = [a, 1], [b, 2]
+    if b > 2:
+        xs, ys = ys, xs
+        xs[1] = 7
+    elif b < -2:
+        for i in range(3):
+            xs[1] = 4 + i
+        xs, ys = ys, xs
+    out[0], out[1], out[2], out[3] = *xs, *ys
+
+
 KERNELS: list[Callable[..., Any]] = [
     value
     for value in list(globals().values())
@@ -116,8 +142,8 @@ KERNELS: list[Callable[..., Any]] = [
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_as_in_python(kernel: Callable[..., Any]) -> None:
-    random = np.random.default_rng()
-    for a, b in [(0, 0), (1, 2), (2, 1), (-1, 5), *random.integers(-9, 9, (8, 2)).tolist()]:
+    rng = np.random.default_rng()
+    for a, b in [(0, 0), (1, 2), (2, 1), (-1, 5), *rng.integers(-9, 9, (8, 2)).tolist()]:
         expected, got = np.zeros(SLOTS, np.int32), np.zeros(SLOTS, np.int32)
         kernel(expected, a, b)
         run(kernel, out=got, a=a, b=b)
@@ -213,3 +239,74 @@ def loop_changes_what_it_replaces(n):
 @pytest.mark.parametrize(("function", "params"), cases)
 def test_refused(function: Callable[..., Any], params: dict[str, Any]) -> None:
     assert report(function, params) == one_line(function.__doc__ or "")
+
+
+# ------------------------------------------------------------------------------ random
+
+LISTS = ("xs", "ys", "zs")
+
+
+class Program:
+    """Lists that change, change places, and are chosen, in branches and loops."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lines = ["def kernel(out, a, b):", "    xs, ys, zs, i = [a, 1], [b, 2], [a, b], 0"]
+        self.block(1, 3, in_loop=False)
+        self.lines.append("    out[0], out[1], out[2], out[3], out[4], out[5] = *xs, *ys, *zs")
+
+    def number(self) -> str:
+        items = [f"{name}[{place}]" for name in LISTS for place in (0, 1)]
+        return self.random.choice(["a", "b", "i", "1", "3", *items])
+
+    def condition(self) -> str:
+        return f"{self.number()} {self.random.choice(['>', '=='])} {self.number()}"
+
+    def simple(self) -> str:
+        one, two, three = (self.random.choice(LISTS) for _ in range(3))
+        return self.random.choice([
+            f"{one}[{self.random.randrange(2)}] = ({self.number()} + {self.number()}) % 29",
+            f"{one} = {two}",
+            f"{one} = [{self.number()}, {self.number()}]",
+            f"{one} = {two} if {self.condition()} else {three}",
+            f"{one}, {two} = {two}, {one}",
+            f"{one} = list({two})",
+        ])  # fmt: skip
+
+    def block(self, depth: int, fuel: int, *, in_loop: bool) -> None:
+        pad = "    " * depth
+        for _ in range(self.random.randint(1, 3)):
+            kind = self.random.random()
+            if not fuel or kind < 0.6:
+                self.lines.append(pad + self.simple())
+            elif kind < 0.8:
+                self.lines.append(f"{pad}if {self.condition()}:")
+                self.block(depth + 1, fuel - 1, in_loop=in_loop)
+                if in_loop and self.random.random() < 0.3:
+                    self.lines.append(f"{pad}    {self.random.choice(['break', 'continue'])}")
+            else:
+                count = self.random.choice(["3", "abs(a) % 4", "b"])
+                self.lines.append(f"{pad}for i in range({count}):")
+                self.block(depth + 1, fuel - 1, in_loop=True)
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_random_lists(batch: int) -> None:
+    accepted = 0
+    for _ in range(25):
+        seed = secrets.randbelow(2**40)
+        source = "\n".join(Program(seed).lines) + "\n"
+        kernel = define(source)
+        for a, b in [(0, 0), (3, -2), (7, 4), (1, 1)]:
+            expected, got = np.zeros(SLOTS, np.int32), np.zeros(SLOTS, np.int32)
+            kernel(expected, a, b)
+            try:
+                run(kernel, out=got, a=a, b=b)
+            except TypeMismatch as error:
+                if "a run-time condition decides" in error.message:
+                    break
+                raise AssertionError(f"seed {seed}: {error}\n{source}") from error
+            np.testing.assert_array_equal(got, expected, err_msg=f"seed {seed}\n{source}")
+        else:
+            accepted += 1
+    assert accepted >= 10  # most programs change nothing that has two names

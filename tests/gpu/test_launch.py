@@ -361,5 +361,5 @@ def test_launch_time_with_three_tensors_and_their_maps(
     record_property("launch_us", median)
     with capsys.disabled():
         print(f"\nlaunch: {median:.2f} us (best {min(times):.2f}), of which driver {raw:.2f} us")
-    # The target is 5 us; a busy host must not fail the tests.
-    assert min(times) <= 10
+    # Hosts differ: what the driver takes on this one is the measure. Seen: 2 to 2.5 times.
+    assert min(times) <= 4 * raw

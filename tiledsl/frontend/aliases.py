@@ -26,13 +26,12 @@ class Origins:
 
     def __init__(self) -> None:
         self._of: dict[int, frozenset[object]] = {}
+        self._kept: list[object] = []  # so that no other object gets the id of one
         self._shared: set[object] = set()  # origins of more than one object
 
     def add(self, x: object) -> None:
         self._of[id(x)] = frozenset([object()])
-
-    def forget(self, x: object) -> None:
-        self._of.pop(id(x), None)
+        self._kept.append(x)
 
     def chosen(self, x: Any, among: Sequence[Any], depth: int = 0) -> None:
         """``x``, made anew, stands for one of ``among``; so do the objects inside of it."""

@@ -36,6 +36,7 @@ from tiledsl.frontend.scope import Exit, Frame, LoopState, Poison, State, same_c
 
 Flow = tuple[Outcome, Any]
 _MOST_TRACES = 10  # of one body until its types settle
+_MOST_ROUNDS = 3  # in which lists are followed from one variable to the next
 
 
 class Sure(enum.Enum):
@@ -87,6 +88,7 @@ class LoopTracer:
         self.returns = len(frame.returns)
         self.block = Block()
         self.loop = LoopState(0, unrolled=False)
+        self._before = [self.start]
         self.heads = [self._first_head(slot) for slot in self.slots]
 
     @property
@@ -101,12 +103,17 @@ class LoopTracer:
         endless: Callable[[], bool] = lambda: False,
     ) -> Flow:
         """Trace until the types settle, then emit the loop and bind what it leaves."""
-        for _ in range(_MOST_TRACES):
+        traces = again = 0
+        while True:
             self._trace_once(body, counter)
             if self._settled():
-                break
-        else:
-            raise self.cx.type_error("the types of this loop's variables do not settle")
+                if again >= min(self._rebound(), _MOST_ROUNDS):
+                    break
+                again += 1  # to learn which objects one iteration hands to the next
+                continue
+            traces += 1
+            if traces == _MOST_TRACES:
+                raise self.cx.type_error("the types of this loop's variables do not settle")
         self.cx.weak = set(self.weak)
         never_ends = endless() and not self.loop.breaks
         if endless():
@@ -120,22 +127,36 @@ class LoopTracer:
 
     # ----------------------------------------------------------------------------- tracing
 
+    def _rebound(self) -> int:
+        """How many variables an iteration may bind to another list or object."""
+        return sum(
+            any(
+                self.cx.is_made_here(value) and value is not slot.read(self.start)
+                for value in (slot.read(exit.state) for exit in self.loop.continues)
+            )
+            for slot, head in zip(self.slots, self.heads, strict=True)
+            if slot.object < 0 and head.key is not None
+        )
+
     def _first_head(self, slot: Slot) -> _Head:
         value = slot.read(self.start)
         if isinstance(value, Poison):
             return _Head()
         leaves: list[Leaf] = []
-        key = self._flatten(slot, value, leaves)
+        key = self._flatten(slot, self.start, leaves)
         types = [leaf_type(self.cx, leaf) for leaf in leaves]
         if any(t is None for t in types):
             raise self.cx.value_error(f"{slot.label(self.frame)} does not fit 64 bits")
         return _Head(key, [t for t in types if t is not None])
 
-    def _flatten(self, slot: Slot, value: Any, leaves: list[Leaf]) -> Key:
-        if slot.object < 0:
-            return flatten(self.cx, value, leaves)
-        states = [self.start, *(exit.state for exit in self.exits)]
-        return flatten_contents(self.cx, value, leaves, [slot.read(state) for state in states])
+    def _flatten(self, slot: Slot, state: State, leaves: list[Leaf]) -> Key:
+        """As ``flatten``, for what the slot is in a state."""
+        value = slot.read(state)
+        with state.in_force(self.frame, value):
+            if slot.object < 0:
+                return flatten(self.cx, value, leaves)
+            states = [self.start, *(exit.state for exit in self.exits)]
+            return flatten_contents(self.cx, value, leaves, [slot.read(s) for s in states])
 
     def _trace_once(self, body: Callable[[Value | None], Flow], counter: Value | None) -> None:
         cx, frame = self.cx, self.frame
@@ -145,6 +166,8 @@ class LoopTracer:
         cx.weak = set(self.weak)
         self.block = block = Block()
         argument = None if counter is None else block.add_arg(counter.type, cx.loc)
+        # What an iteration before may have left; empty in the first trace.
+        self._before = [self.start, *(exit.state for exit in self.loop.continues)]
         for slot, head in zip(self.slots, self.heads, strict=True):
             self._bind_head(slot, head)
         self.loop = LoopState(
@@ -172,7 +195,7 @@ class LoopTracer:
         head.args = [self.block.add_arg(t.type, self.cx.loc, slot.name) for t in head.types]
         self.cx.weak |= {a for a, t in zip(head.args, head.types, strict=True) if t.weak}
         with self.cx.inside(self.block):
-            slot.write(self.frame, self._rebuild(slot, head.key, head.args, [self.start]))
+            slot.write(self.frame, self._rebuild(slot, head.key, head.args, self._before))
 
     def _rebuild(
         self, slot: Slot, key: Key, leaves: Sequence[Value], states: Sequence[State]
@@ -218,7 +241,7 @@ class LoopTracer:
             if isinstance(value, Poison):
                 return _Head(poison=value if value is not MISSING else self._unbound(slot))
             leaves: list[Leaf] = []
-            key = self._flatten(slot, value, leaves)
+            key = self._flatten(slot, exit.state, leaves)
             if key == head.key:
                 types = [
                     join(t, leaf_type(self.cx, leaf)) for t, leaf in zip(types, leaves, strict=True)
@@ -298,7 +321,7 @@ class LoopTracer:
         """Names of the results, and whether they still adapt (in a first trace further out)."""
         before: list[Leaf] = []
         if types:
-            self._flatten(slot, slot.read(self.start), before)
+            self._flatten(slot, self.start, before)
         for number, (value, ref) in enumerate(zip(values, refs, strict=True)):
             if isinstance(ref, int):
                 value.name = slot.name
@@ -315,7 +338,7 @@ class LoopTracer:
     ) -> list[Value | int]:
         """Pass a slot's leaves around the loop; those that never change stay outside of it."""
         before: list[Leaf] = []
-        self._flatten(slot, slot.read(self.start), before)
+        self._flatten(slot, self.start, before)
         flat = [
             self._flat(slot, exit) if self._matters(slot, exit) else head.args
             for exit in self.exits
@@ -344,7 +367,7 @@ class LoopTracer:
 
     def _flat(self, slot: Slot, exit: Exit) -> list[Leaf]:
         leaves: list[Leaf] = []
-        self._flatten(slot, slot.read(exit.state), leaves)
+        self._flatten(slot, exit.state, leaves)
         return leaves
 
     # ------------------------------------------------- variables first assigned in the body
@@ -366,7 +389,7 @@ class LoopTracer:
             if isinstance(value, Poison):
                 return value if value is not MISSING else self._unbound(slot, exit)
             leaves: list[Leaf] = []
-            key = flatten(self.cx, value, leaves)
+            key = self._flatten(slot, exit.state, leaves)
             types = [leaf_type(self.cx, leaf) for leaf in leaves]
             if head is not None and head.key == key:
                 types = [join(a, b) for a, b in zip(head.types, types, strict=True)]

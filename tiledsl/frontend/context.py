@@ -213,7 +213,6 @@ class Context:
         """Drop the objects made after the first ``count``: their trace is thrown away."""
         for x in self.heap[count:]:
             self._heap_ids.discard(id(x))
-            self.origins.forget(x)
         del self.heap[count:]
 
     # ------------------------------------------------------------------- values and types

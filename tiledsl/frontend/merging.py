@@ -146,6 +146,7 @@ class Merge:
         self.cx: Context = frame.cx
         self.columns: list[_Column] = []
         self._parts: list[_Part] = []
+        self._states = states
         self._count = len(states)
         for slot in slots:
             read = {i: slot.read(s) for i, s in enumerate(states) if matters(slot, i)}
@@ -220,12 +221,13 @@ class Merge:
     ) -> _Part:
         flat: list[list[Leaf]] = []
         keys: list[Key] = []
-        for value in values:
+        for path, value in zip(paths, values, strict=True):
             leaves: list[Leaf] = []
-            if slot is not None and slot.object >= 0:
-                keys.append(flatten_contents(self.cx, value, leaves, values))
-            else:
-                keys.append(flatten(self.cx, value, leaves))
+            with self._states[path].in_force(self.frame, value):
+                if slot is not None and slot.object >= 0:
+                    keys.append(flatten_contents(self.cx, value, leaves, values))
+                else:
+                    keys.append(flatten(self.cx, value, leaves))
             flat.append(leaves)
         shared = all(v is values[0] for v in values) and all(map(self._visible, flat[0]))
         if shared and (slot is None or slot.object < 0):

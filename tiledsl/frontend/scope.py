@@ -236,6 +236,19 @@ class State:
             [contents_of(x) for x in frame.cx.heap],
         )
 
+    @contextmanager
+    def in_force(self, frame: Frame, value: Any) -> Iterator[None]:
+        """While objects hold what they held in this state, if ``value`` may be one or have one."""
+        if not isinstance(value, tuple | list | dict) and not frame.cx.is_made_here(value):
+            yield
+            return
+        saved = State.capture(frame)
+        self.restore(frame)
+        try:
+            yield
+        finally:
+            saved.restore(frame)
+
     def restore(self, frame: Frame) -> None:
         """Put the state back; objects made since keep what they hold."""
         for f, variables, where in zip(frame.family(), self.variables, self.where, strict=True):
