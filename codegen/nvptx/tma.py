@@ -9,7 +9,7 @@ from tiledsl.codegen.ir.core import Op, Value
 from tiledsl.codegen.ir.layouts import tma_box
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.codegen.ir.plan import ParamSlot, TensorMapSpec
-from tiledsl.codegen.ir.types import BufferType, RingType, SharedTile, TensorType
+from tiledsl.codegen.ir.types import BufferType, SharedTile, TensorType
 from tiledsl.codegen.nvptx.context import Lowering
 from tiledsl.codegen.nvptx.llvm_ext import I32
 from tiledsl.codegen.nvptx.registry import lower
@@ -69,12 +69,7 @@ def _aligned_boxes(op: Op, tile_value: Value) -> list[tuple[int, tuple[int, ...]
     shared = tile_value.type
     assert isinstance(shared, SharedTile)
     boxes = list(_boxes(shared))
-    starts = [offset for offset, _ in boxes]
-    owner = tile_value.owner
-    if isinstance(owner, tile.PayloadTile) and isinstance(owner.ring.type, RingType):
-        ring = owner.ring.type
-        starts += [shared.nbytes * number for number in range(ring.stages * ring.k_group)]
-    for start in starts:
+    for start, _ in boxes:  # the tile itself is aligned: see TileArray.pitch
         if start % SHARED_ALIGNMENT:
             raise InvalidValue(
                 f"bulk tensor copies of {shared} would start {start} bytes into shared memory:"

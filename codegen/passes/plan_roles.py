@@ -17,6 +17,7 @@ from tiledsl.codegen.ir.types import Tile
 from tiledsl.errors import Loc, ResourceLimit
 
 SMALL_BUDGET = 40  # of a warpgroup whose roles are run by single threads
+LEAST_BUDGET = 24  # the same, where the accumulators of the others are large
 # Below this many entry registers a wgmma role is short of them, so that moving pays.
 ROOMY_ENTRY = 232
 
@@ -74,15 +75,20 @@ def _registers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
     groups = plan.threads // 128
     large_groups = sum(role.parts for role in large)
     small_groups = groups - large_groups
-    left = entry * groups - SMALL_BUDGET * small_groups
-    budget = min(left // large_groups, limits.thread_registers) // 8 * 8
+    names = {role.name for role in large}
+    need = max(_need(body)[0] for name, body in roles_of(kernel) if name in names)
+    for kept in (SMALL_BUDGET, LEAST_BUDGET):
+        left = entry * groups - kept * small_groups
+        budget = min(left // large_groups, limits.thread_registers) // 8 * 8
+        if budget >= need + COMFORT:
+            break  # else the single threads give up what they can
     if budget <= entry:
         return
     plan.entry_registers = entry
     for role in large:
         role.registers = budget
     for role in small:
-        role.registers = SMALL_BUDGET
+        role.registers = kept
 
 
 def _named_barriers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
@@ -105,13 +111,19 @@ def _named_barriers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
 # ------------------------------------------------------------------ accumulators in registers
 
 # Addresses, descriptors, loop counters and the epilogue's temporaries beside the accumulators.
-OVERHEAD = 24
+OVERHEAD = 28
+COMFORT = 32  # with so many beside the accumulators nothing spills
+
+
+def _need(body: Block) -> tuple[int, list[Value], Loc]:
+    """Registers that the accumulators of a role take where they are most, and which these are."""
+    values, at = _peak(body, [])
+    return sum(_registers_of(value) for value in values), values, at
 
 
 def _check_accumulators(role: RolePlan, budget: int, body: Block) -> None:
     """Refuse accumulators that cannot stay in registers: ptxas would spill or give up (H3)."""
-    values, at = _peak(body, [])
-    need = sum(_registers_of(value) for value in values)
+    need, values, at = _need(body)
     if need + OVERHEAD <= budget:
         return
     lines = tuple(

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+import numpy as np
+
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.codegen.ir.types import BufferType
 from tiledsl.errors import InternalError, InvalidValue, Loc
@@ -21,6 +23,7 @@ from tiledsl.runtime.emulator.memory import (
     Buffer,
     SharedArray,
     Tensor,
+    box_of,
     load_box,
     store_box,
 )
@@ -58,6 +61,7 @@ class Store:
     box: int = 0
     data: Array | None = None
     done: bool = False
+    flying: Array | None = None  # a view of the marks of what is on its way, see BulkQueue.mark
 
     def read(self) -> None:
         if self.data is None:
@@ -68,6 +72,8 @@ class Store:
             self.read()
             assert self.data is not None
             store_box(self.tensor.array, self.coords, self.data)
+            if self.flying is not None:
+                self.flying[...] = False
             self.done = True
 
     def act(self) -> None:
@@ -85,6 +91,30 @@ class BulkQueue:
         self.unread: deque[list[Store]] = deque()
         self.unwritten: deque[list[Store]] = deque()
         self._known_by_one: list[Store] = []  # read, and only the electing thread knows
+        self._marks: dict[
+            int, Array
+        ] = {}  # by tensor: the elements that stores are on their way to
+
+    def mark(self, store: Store) -> None:
+        """Note where a store goes.
+
+        Raises:
+            InvalidValue: another store of this part is still on its way there.
+        """
+        array = store.tensor.array
+        marks = self._marks.setdefault(id(array), np.zeros(array.shape, bool))
+        store.flying = box_of(marks, store.coords, store.source.shape)
+        if store.flying is None:
+            return
+        if store.flying.any():
+            raise InvalidValue(
+                f"a TMA store to tensor {store.tensor.name!r} at {store.coords} reaches elements"
+                " that another store of this role is still on its way to: nothing orders the two,"
+                " expected each element to be stored once",
+                store.loc,
+                hint="keep the tile in registers and store it once",
+            )
+        store.flying[...] = True
 
     def commit(self) -> None:
         self.unread.append(self.open)
@@ -179,6 +209,7 @@ def check_coordinates(tensor: Tensor, coords: tuple[int, ...], stores: bool, loc
 
 def _start_store(part: Part, store: Store) -> None:
     check_coordinates(store.tensor, store.coords, True, store.loc)
+    part.bulk.mark(store)
     part.bulk.open.append(store)
     part.block.start(store)
     part.block.result.tma_stores += 1

@@ -199,6 +199,12 @@ def load_box(tensor: Array, coords: Sequence[int], target: Array) -> None:
     target[inner] = tensor[outer]
 
 
+def box_of(tensor: Array, coords: Sequence[int], shape: tuple[int, ...]) -> Array | None:
+    """The part of ``tensor`` that a copy of a box of ``shape`` at ``coords`` reaches, as a view."""
+    found = _overlap(tensor, coords, shape)
+    return None if found is None else tensor[found[0]]
+
+
 def store_box(tensor: Array, coords: Sequence[int], source: Array) -> None:
     """Write ``source`` to the box of its shape at ``coords``; what lies outside is left out."""
     found = _overlap(tensor, coords, source.shape)

@@ -15,6 +15,7 @@ from tests.passes.lowered import gemm
 from tiledsl.codegen.assemble import assemble
 from tiledsl.codegen.sass import SassReport
 from tiledsl.compiled import CompiledKernel
+from tiledsl.errors import ResourceLimit
 
 
 @cache
@@ -91,3 +92,27 @@ def test_the_hot_loop_is_tensor_work() -> None:
 
 def test_names_of_other_kernels_do_not_steer_ptxas() -> None:
     assert not re.search("cutlass", compiled().ptx)
+
+
+@pytest.mark.parametrize(
+    ("constants", "registers"),
+    [
+        ({"BM": 256, "BN": 208, "stages": 2}, [24, 240]),
+        ({"BM": 384, "BN": 128, "stages": 2, "warps": 12}, [24, 160]),
+        ({"BM": 256, "BN": 192, "stages": 2}, [40, 232]),
+    ],
+)
+def test_large_accumulators_get_what_the_loader_gives_up(
+    constants: dict[str, int], registers: list[int]
+) -> None:
+    given = td.spec((512, 512), td.bfloat16)
+    variant = gemm.lower(given, given, given, **constants)
+    assert [role.registers for role in variant.plan.roles] == registers
+    assert variant.resources.warnings == ()
+    assert variant.resources.spill_store_bytes == 0
+
+
+def test_accumulators_that_would_spill_are_refused() -> None:
+    given = td.spec((512, 512), td.bfloat16)
+    with pytest.raises(ResourceLimit, match="need 216 registers a thread"):
+        gemm.lower(given, given, given, BM=256, BN=216, stages=2)

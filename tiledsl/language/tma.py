@@ -39,7 +39,9 @@ def tma_load(tensor: Tensor, coords: tuple[int, ...], tile: SharedTile, barrier:
 def tma_store(tile: Tile | SharedTile, tensor: Tensor, coords: tuple[int, ...]) -> None:
     """Write a tile to a tensor.
 
-    Elements that lie outside of the tensor are not written. A register tile goes through a
+    Elements that lie outside of the tensor are not written. Stores of a role are on their way at
+    the same time: store each element once in a kernel, for nothing orders two stores to it (the
+    emulator reports them). A register tile goes through a
     staging buffer in shared memory, which the compiler plans; the write overlaps with what
     follows. A load by the same role sees what it has stored before. Two stores to the same
     elements may arrive in either order, and elements of the tensor (``tensor[i, j]``) cannot be
