@@ -64,7 +64,8 @@ def table(seconds: dict[str, float]) -> str:
         ("compile() in all", seconds["total"], TOTAL_GOAL),
     ):
         verdict = "met" if value <= goal else "MISSED"
-        lines.append(f"{name:<20} {value * 1e3:6.1f} ms, goal {goal * 1e3:.0f} ms: {verdict}")
+        goals = f"goal {goal * 1e3:.0f} ms on the CI machine"
+        lines.append(f"{name:<20} {value * 1e3:6.1f} ms, {goals}: {verdict}")
     return "\n".join(lines)
 
 
