@@ -1,5 +1,15 @@
 """A Python DSL for warp-specialised GPU kernels."""
 
+from importlib.util import find_spec
+
+# In the root of a checkout Python finds this folder before an installed wheel, but `codegen/` and
+# `runtime/` lie beside it there, and only an (editable) installation puts them into the package.
+if find_spec("tiledsl.codegen") is None:
+    raise ImportError(
+        "tiledsl was found as a source folder, without its compiler: expected an installation."
+        " Run Python in another folder, or install the checkout with `pip install -e .`"
+    )
+
 from tiledsl._version import __version__
 from tiledsl.errors import (
     Deadlock,

@@ -24,6 +24,9 @@ from tiledsl.language.tensor import Spec
 from tiledsl.runtime import arguments
 from tiledsl.runtime.arrays import ArraySpec
 
+# Keywords of ``Kernel.launch`` and ``Kernel.compile``.
+RESERVED = ("grid", "stream", "target")
+
 Grid = int | tuple[int, ...] | Callable[[Any], Any]
 
 
@@ -38,6 +41,13 @@ class Binder:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.parameters: tuple[Parameter, ...] = parse_signature(function)
+        for parameter in self.parameters:
+            if parameter.name in RESERVED:
+                raise TypeMismatch(
+                    f"kernel {function.__name__}: a parameter cannot be called"
+                    f" {parameter.name!r}, which is a keyword of the launch",
+                    hint=f"rename it, such as {parameter.name}_",
+                )
         self.name = function.__name__
         self.signature = inspect.signature(function)
         self.run_time = [p.name for p in self.parameters if p.kind != "constant"]

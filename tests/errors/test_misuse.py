@@ -349,3 +349,11 @@ def without_grid(x: td.Tensor):
 def test_launch(name: str, golden: Golden) -> None:
     kind, run = HOST_CASES[name]
     golden(message(run, kind))
+
+
+@pytest.mark.parametrize("name", ["grid", "stream", "target"])
+def test_a_parameter_that_the_launch_takes(name: str) -> None:
+    namespace: dict[str, Any] = {"td": td}
+    exec(f"def kernel(x: td.Tensor, {name}: td.int32):\n    pass\n", namespace)
+    with pytest.raises(errors.TypeMismatch, match=f"cannot be called '{name}'"):
+        td.kernel(namespace["kernel"])

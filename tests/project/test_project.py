@@ -178,3 +178,13 @@ def test_every_golden_file_belongs_to_a_test() -> None:
         ):
             orphans.append(file)
     assert not shown(orphans)
+
+
+def test_the_source_folder_alone_says_what_is_missing() -> None:
+    """`pip install .`, then Python in the checkout: the folder `tiledsl/` is found first."""
+    code = "import tiledsl"
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode != 0
+    assert "ImportError: tiledsl was found as a source folder" in run.stderr, run.stderr
