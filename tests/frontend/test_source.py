@@ -125,7 +125,8 @@ def test_functions_without_source_are_refused() -> None:
         "the source of helper is not available, so it cannot be compiled"
     )
     assert caught.value.hint == (
-        "define it in a file or a notebook cell, not through exec or at the prompt"
+        "define it in a file or in a notebook cell without a magic such as %%time, not"
+        " through exec or at the prompt"
     )
 
 

@@ -150,7 +150,8 @@ def _find(function: types.FunctionType) -> FunctionSource:
         raise SyntaxNotSupported(
             f"the source of {name} is not available, so it cannot be compiled",
             Loc(code.co_filename, code.co_firstlineno, function=name),
-            hint="define it in a file or a notebook cell, not through exec or at the prompt",
+            hint="define it in a file or in a notebook cell without a magic such as %%time, not"
+            " through exec or at the prompt",
         ) from None
     if name == "<lambda>":
         return _find_lambda(code, lines)
