@@ -16,6 +16,7 @@ __all__ = [
     "ScalarSpec",
     "classify",
     "contiguous_strides",
+    "is_array",
     "launch_place",
     "pack_scalar",
     "read_array",
@@ -52,6 +53,11 @@ def classify(name: str, value: Any) -> ArraySpec | ScalarSpec:
         " __cuda_array_interface__ or __dlpack__"
         + (f"; np.asarray({name}) makes one" if isinstance(value, list | tuple) else ""),
     )
+
+
+def is_array(value: Any) -> bool:
+    """Whether an argument that ``classify`` accepts is an array."""
+    return framework_of(value) is not None
 
 
 def _kind(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops.tile import Print
-from tiledsl.codegen.ir.plan import Limits, Plan
+from tiledsl.codegen.ir.plan import Plan
 from tiledsl.codegen.ir.verifier import verify
 from tiledsl.codegen.nvptx.targets import Target
 from tiledsl.codegen.passes import PassHooks, bring_down
@@ -184,13 +184,6 @@ def compile_tile_level(
     verify(kernel, "frontend")
     traced = time.perf_counter()
     text = str(kernel)
-    limits = Limits(
-        shared_bytes=target.shared_bytes,
-        registers=target.registers,
-        thread_registers=target.thread_registers,
-        threads=target.threads,
-        named_barriers=target.named_barriers,
-    )
-    bring_down(kernel, limits, PassHooks(after=dump))
+    bring_down(kernel, target.limits, PassHooks(after=dump))
     timings = {"frontend": traced - started, "passes": time.perf_counter() - traced}
     return CompiledKernel(kernel.name, target, text, kernel, timings)

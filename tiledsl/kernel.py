@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -151,7 +151,7 @@ class Kernel:
         if place != "device":
             self._emulate(bound, params, values, blocks)
             return
-        launcher = self._launcher(bound, params)
+        launcher = self._launcher(bound, params, self._device_target(values))
         launcher(values, blocks, stream)
         if key is not None:
             if len(self._known) >= _MAX_KNOWN:
@@ -177,13 +177,15 @@ class Kernel:
             return None
         return found
 
-    def _launcher(self, bound: Mapping[str, Any], params: dict[str, ParamSpec]) -> Launcher:
+    def _launcher(
+        self, bound: Mapping[str, Any], params: dict[str, ParamSpec], target: Target
+    ) -> Launcher:
         from tiledsl.runtime.launch import Launcher, LoadedKernel
 
-        key = self.binder.key(bound, params)
+        key = (target.name, self.binder.key(bound, params))
         launcher = self._launchers.get(key)
         if launcher is None:
-            compiled = self._variant(bound, params, self._device_target())
+            compiled = self._variant(bound, params, target)
             loaded = LoadedKernel(
                 compiled.cubin,
                 compiled.name,
@@ -201,11 +203,18 @@ class Kernel:
             self._launchers[key] = launcher
         return launcher
 
-    @staticmethod
-    def _device_target() -> Target:
-        from tiledsl.runtime.device import current_device
+    def _device_target(self, values: Sequence[Any]) -> Target:
+        """The target of the device that the arrays are on, which need not be the current one."""
+        from tiledsl.runtime.device import device
 
-        return get_target(current_device().target)
+        arrays = (
+            (name, arguments.read_array(name, value))
+            for name, value in zip(self._run_time, values, strict=True)
+            if arguments.is_array(value)
+        )
+        ordinal = arguments.check_same_device(arrays)
+        assert ordinal is not None  # one of them made this a launch
+        return get_target(device(ordinal).target)
 
     def _emulate(
         self,
@@ -230,7 +239,7 @@ class Kernel:
         arrays = {
             index: arguments.read_array(name, value)
             for index, (name, value) in enumerate(zip(self._run_time, values, strict=True))
-            if hasattr(value, "shape") and value.shape != ()
+            if arguments.is_array(value)
         }
         shapes = {index: array.shape for index, array in arrays.items()}
         check_requirements(compiled.kernel, shapes, values)

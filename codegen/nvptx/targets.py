@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiledsl.codegen.ir.plan import Limits
 from tiledsl.errors import Loc, TargetNotSupported
 
 
@@ -30,6 +31,17 @@ class Target:
     thread_registers: int
     threads: int
     named_barriers: int
+
+    @property
+    def limits(self) -> Limits:
+        """What the planning passes need to know."""
+        return Limits(
+            shared_bytes=self.shared_bytes,
+            registers=self.registers,
+            thread_registers=self.thread_registers,
+            threads=self.threads,
+            named_barriers=self.named_barriers,
+        )
 
     @property
     def ptx_feature(self) -> str:

@@ -6,7 +6,6 @@ matrix multiplication of DESIGN.md at tile level, and ``lowered`` brings a kerne
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.kernel import Kernel, Param
 from tiledsl.codegen.ir.layouts import pick_swizzle
 from tiledsl.codegen.ir.ops import arith, control, tile
-from tiledsl.codegen.ir.plan import Limits
 from tiledsl.codegen.ir.types import RingType, Scalar, TensorType, TileArray, Type
 from tiledsl.codegen.nvptx.targets import get_target
 from tiledsl.codegen.passes import bring_down
@@ -129,9 +127,7 @@ class Sketch(Builder):
 
 def lowered(kernel: Kernel) -> Kernel:
     """The kernel at protocol level with its plan (in place)."""
-    target = get_target(kernel.target)
-    names = [field.name for field in dataclasses.fields(Limits)]
-    bring_down(kernel, Limits(**{name: getattr(target, name) for name in names}))
+    bring_down(kernel, get_target(kernel.target).limits)
     return kernel
 
 

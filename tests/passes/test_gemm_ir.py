@@ -21,7 +21,7 @@ def test_one_group_stays_in_flight() -> None:
     filecheck(
         consumer_body(gemm),
         """
-        CHECK: for %k{{.*}} carry
+        CHECK: for %{{.*}} carry(
         CHECK: mbarrier.wait
         CHECK: wgmma.mma
         CHECK-NEXT: wgmma.wait 1

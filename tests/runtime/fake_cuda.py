@@ -34,10 +34,11 @@ class Launched:
 
 @dataclass
 class FakeDriver:
-    """The driver of a machine with ``devices`` GPUs of one capability."""
+    """The driver of a machine with ``devices`` GPUs."""
 
     devices: int = 1
     capability: tuple[int, int] = (9, 0)
+    capabilities: dict[int, tuple[int, int]] = field(default_factory=dict)  # of single devices
     parameter_sizes: list[int] = field(default_factory=list)
     context: int = 0  # handle of the current one; device n's primary context is 100 + n
     log: list[tuple[Any, ...]] = field(default_factory=list)  # every call that changes something
@@ -82,9 +83,10 @@ class FakeDriver:
         return SUCCESS, f"Fake GPU {int(handle)}".encode().ljust(size, b"\0")
 
     def cuDeviceGetAttribute(self, which: Any, handle: Any) -> tuple[Any, ...]:
+        major, minor = self.capabilities.get(int(handle), self.capability)
         values = {
-            "COMPUTE_CAPABILITY_MAJOR": self.capability[0],
-            "COMPUTE_CAPABILITY_MINOR": self.capability[1],
+            "COMPUTE_CAPABILITY_MAJOR": major,
+            "COMPUTE_CAPABILITY_MINOR": minor,
             "MULTIPROCESSOR_COUNT": 132,
             "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
         }

@@ -34,7 +34,7 @@ class Recorder:
 def recorder(cuda: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     made = Recorder()
     monkeypatch.setattr(fill, "_known", {})
-    monkeypatch.setattr(fill, "_launcher", lambda bound, params: made)
+    monkeypatch.setattr(fill, "_launcher", lambda bound, params, target: made)
     return made
 
 
@@ -47,6 +47,26 @@ def test_the_second_launch_takes_the_short_way(recorder: Recorder) -> None:
     assert recorder.again == [(8,)] * 4
     fill[8](x, value=-0.0)
     assert len(recorder.first) == 3  # equal to 0.0 in Python, and another constant
+
+
+def test_the_target_is_that_of_the_arrays_device(
+    cuda: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current device may be another, older one."""
+    cuda.devices = 2
+    cuda.capabilities = {0: (8, 0)}
+    asked: list[str] = []
+
+    def launcher(bound: Any, params: Any, target: Any) -> Recorder:
+        asked.append(target.name)
+        return Recorder()
+
+    monkeypatch.setattr(fill, "_known", {})
+    monkeypatch.setattr(fill, "_launcher", launcher)
+    fill[8](FakeArray(FakeDriver.address(1), (40,), "<f4"))
+    assert asked == ["sm_90a"]
+    with pytest.raises(td.TileError, match="no target 'sm_80'"):
+        fill[9](FakeArray(FakeDriver.address(0), (40,), "<f4"))
 
 
 def test_grids_that_never_repeat_are_forgotten(recorder: Recorder) -> None:
