@@ -40,25 +40,37 @@ def check_requirements(
     assert kernel.plan is not None
     for requirement in kernel.plan.requirements:
         host = _Host(kernel, shapes, args)
-        if not host.value(requirement.condition):
+        try:
+            holds = host.value(requirement.condition)
+        except (ArithmeticError, ValueError) as error:  # a division by zero, a negative shift
+            raise LaunchError(
+                f"kernel {kernel.name} cannot be launched with these arguments: the condition"
+                f" below has no value ({error}), got {_given(kernel, host)}",
+                requirement.loc,
+            ) from None
+        if not holds:
             raise _failure(kernel, requirement, host)
 
 
-def _failure(kernel: Kernel, requirement: Requirement, host: _Host) -> LaunchError:
-    said = f": {requirement.message}" if requirement.message else ""
-    given = ", ".join(
+def _given(kernel: Kernel, host: _Host) -> str:
+    """The arguments as far as conditions can see them."""
+    return ", ".join(
         f"{param.name}.shape = {tuple(host.shapes[index])}"
         if index in host.shapes
         else f"{param.name} = {host.args[index]}"
         for index, param in enumerate(kernel.params)
     )
+
+
+def _failure(kernel: Kernel, requirement: Requirement, host: _Host) -> LaunchError:
+    said = f": {requirement.message}" if requirement.message else ""
     owner = requirement.condition.owner
     compared = ""
     if isinstance(owner, arith.Compare):
         compared = f"; compared {host.value(owner.lhs)} with {host.value(owner.rhs)}"
     return LaunchError(
         f"kernel {kernel.name} cannot be launched with these arguments{said}: expected the"
-        f" condition below to hold, got {given}{compared}",
+        f" condition below to hold, got {_given(kernel, host)}{compared}",
         requirement.loc,
     )
 

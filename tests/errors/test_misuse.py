@@ -312,6 +312,10 @@ HOST_CASES: dict[str, tuple[type[errors.TileError], Callable[[], object]]] = {
         errors.LaunchError,
         lambda: k_of_the_tensors(bf16(8, 64), bf16(8, 32), bf16(8, 8)),
     ),
+    "condition_without_a_value": (
+        errors.LaunchError,
+        lambda: in_whole_parts(np.zeros(8, np.int32), 0),
+    ),
     "shape_of_the_result": (
         errors.LaunchError,
         lambda: k_of_the_tensors(bf16(8, 64), bf16(16, 64), bf16(8, 8)),
@@ -338,6 +342,12 @@ HOST_CASES: dict[str, tuple[type[errors.TileError], Callable[[], object]]] = {
     "no_grid": (errors.LaunchError, lambda: without_grid(bf16(8))),
     "bad_grid": (errors.LaunchError, lambda: without_grid[1.5](bf16(8))),
 }
+
+
+@td.kernel(grid=1)
+def in_whole_parts(x: td.Tensor, parts: td.int32):
+    assert x.shape[0] % parts == 0
+    x[0] = parts
 
 
 @td.kernel
