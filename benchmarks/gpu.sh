@@ -4,7 +4,7 @@
 # costs its limit and no more, and the steps after it still run.
 #
 #   OUT=/tmp/out            where logs and results go
-#   STEPS="tests bench"     which of: tests samples compute bench  (install always)
+#   STEPS="tests bench"     which of: tests samples compute bench variants conv  (install always)
 #   PYTHON=python3          the interpreter; it must hold the dependencies and PyTorch
 #   LIMIT=120               seconds for each test file
 #
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 OUT=${OUT:-/tmp/out}
 PYTHON=${PYTHON:-python3}
-STEPS=${STEPS-"tests samples bench"}
+STEPS=${STEPS-"tests samples bench variants conv"}
 LIMIT=${LIMIT:-120}
 mkdir -p "$OUT"
 export PYTHONUNBUFFERED=1 PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -84,7 +84,7 @@ if has tests; then
 fi
 
 if has samples; then
-    for script in gemm gemm_flat; do
+    for script in gemm gemm_flat gemm_cluster gemm_pingpong conv_im2col; do
         step "sample_$script" 60 "$PYTHON" "samples/$script.py" --device gpu &&
             sed -n '2,$p' "$OUT/sample_$script.log"
     done
@@ -101,6 +101,15 @@ fi
 
 if has bench; then
     step bench_gemm 240 "$PYTHON" benchmarks/gemm.py --out "$OUT" && cat "$OUT/bench_gemm.log"
+fi
+
+if has variants; then
+    step bench_variants 400 "$PYTHON" benchmarks/gemm_variants.py --out "$OUT" &&
+        cat "$OUT/bench_variants.log"
+fi
+
+if has conv; then
+    step bench_conv 300 "$PYTHON" benchmarks/conv.py --out "$OUT" && cat "$OUT/bench_conv.log"
 fi
 
 printf '\n=== summary (logs in %s)\n' "$OUT"

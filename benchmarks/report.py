@@ -162,11 +162,11 @@ def _nvidia_smi(query: str) -> str | None:
     return done.stdout.splitlines()[0].strip() if done.stdout.strip() else None
 
 
-def write(report: Report, folder: Path) -> None:
+def write(report: Report, folder: Path, name: str = "gemm") -> None:
     """``gemm-h200.json`` and ``gemm-h200.md``; other dtypes than bfloat16 are in the name."""
     chip = re.sub(r"[^a-z0-9]+", "-", report.environment["device"].lower().replace("nvidia", ""))
     other = "" if report.dtype == "bfloat16" else f"-{report.dtype}"
-    path = folder / f"gemm-{chip.strip('-')}{other}"
+    path = folder / f"{name}-{chip.strip('-')}{other}"
     folder.mkdir(parents=True, exist_ok=True)
     means = {f"{way} {name}": value for (way, name), value in report.means().items()}
     data = asdict(report) | {"geometric_means": means}

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from operator import call, index
+from operator import call
 from typing import Any, NoReturn
 
 from tiledsl.codegen.ir.plan import ParamSlot
-from tiledsl.errors import InternalError, InvalidValue, LaunchError, TypeMismatch
+from tiledsl.errors import InternalError, LaunchError, TypeMismatch
 from tiledsl.runtime.arguments import check_same_device, read_array
 from tiledsl.runtime.device import (
     Device,
@@ -26,46 +26,15 @@ from tiledsl.runtime.device import (
     error_hint,
 )
 from tiledsl.runtime.frameworks import LEGACY_STREAM, framework_of
+from tiledsl.runtime.grid import Grid, launch_grid
 from tiledsl.runtime.library import LoadedKernel
 from tiledsl.runtime.parameters import ParameterBlock, pack_parameters
 from tiledsl.runtime.scalars import scalar_keyer
 from tiledsl.runtime.streams import DEFAULT_STREAMS, ordered, stream_handle, synchronize
 
-__all__ = ["BoundLaunch", "Launcher", "LoadedKernel", "blocks"]
+__all__ = ["BoundLaunch", "Launcher", "LoadedKernel"]
 
-Grid = int | Sequence[int] | None
-
-MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 _MAX_CACHED = 512  # parameter blocks of a launcher, a few hundred bytes each
-
-
-def blocks(grid: Grid, on: Device) -> tuple[int, int, int]:
-    """The grid as three numbers; None stands for one block a multiprocessor of ``on``.
-
-    Raises:
-        InvalidValue: for more than three extents, one that is no integer, or out of range.
-    """
-    if grid is None:
-        return on.multiprocessors, 1, 1
-    extents = tuple(grid) if isinstance(grid, Sequence) else (grid,)
-    if not 1 <= len(extents) <= 3:
-        raise InvalidValue(f"grid {grid}: expected one to three extents, got {len(extents)}")
-    full = []
-    for axis, limit in enumerate(MAX_GRID):
-        extent = extents[axis] if axis < len(extents) else 1
-        try:
-            number = index(extent)
-        except TypeError:
-            raise InvalidValue(
-                f"grid {grid}: expected integers, got {extent!r} in dimension {axis}",
-                hint="td.cdiv(a, b) divides integers and rounds up",
-            ) from None
-        if not 0 <= number <= limit:
-            raise InvalidValue(
-                f"grid {grid}: expected 0 to {limit} blocks in dimension {axis}, got {number}"
-            )
-        full.append(number)
-    return full[0], full[1], full[2]
 
 
 class BoundLaunch:
@@ -116,12 +85,8 @@ class BoundLaunch:
             return None
         drv = driver()
         self._check_stream(stream)
-        config = drv.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
-        config.blockDimX, config.blockDimY, config.blockDimZ = self.kernel.threads, 1, 1
-        config.sharedMemBytes = self.kernel.shared_bytes
+        config = self.kernel.configuration(self.grid)
         config.hStream = drv.CUstream(stream)
-        config.numAttrs = 0
         self._configs[stream] = config
         return config
 
@@ -143,10 +108,11 @@ class BoundLaunch:
 
     def _fail(self, status: Any, stream: int) -> NoReturn:
         kernel = self.kernel
+        clusters = f" cluster {kernel.cluster}," if kernel.cluster_size > 1 else ""
         raise LaunchError(
             f"launching kernel {kernel.name} failed: {describe_error(status)}; grid {self.grid},"
-            f" block ({kernel.threads}, 1, 1), {kernel.shared_bytes} bytes of dynamic shared"
-            f" memory, stream {stream:#x}, {self.device.name}",
+            f"{clusters} block ({kernel.threads}, 1, 1), {kernel.shared_bytes} bytes of dynamic"
+            f" shared memory, stream {stream:#x}, {self.device.name}",
             hint=error_hint(status),
         )
 
@@ -200,8 +166,8 @@ class Launcher:
 
         Args:
             args: an array or number for each of ``names``.
-            grid: blocks, as a number or one to three; None for one block a multiprocessor.
-                Zero blocks are allowed and do nothing.
+            grid: blocks, as a number or one to three; None for one block a multiprocessor, or
+                the clusters that fit at once. Zero blocks are allowed and do nothing.
             stream: where to launch: an object with ``__cuda_stream__``, a torch, CuPy or numba
                 stream, or a handle; it is not ordered with anything. None for the current
                 stream of the first array's framework; then the streams of the other
@@ -282,7 +248,7 @@ class Launcher:
         self.kernel.function(on)  # says first whether the kernel can run here at all
         packed = pack_parameters(self.slots, self.names, arrays, args)
         self._check_abi(packed, on)
-        return BoundLaunch(self.kernel, on, blocks(grid, on), packed)
+        return BoundLaunch(self.kernel, on, launch_grid(self.kernel, grid, on), packed)
 
     def _learn(self, args: Sequence[Any]) -> _Reading:
         """How to read arguments of these types; kept for the calls to come."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from math import prod
 from typing import Any
 
-from tiledsl.errors import LaunchError
+from tiledsl.errors import UNKNOWN_LOC, LaunchError, Loc
 from tiledsl.runtime.device import Device, check, driver
 
 
@@ -21,16 +22,37 @@ class LoadedKernel:
         threads: threads of a block.
         shared_bytes: dynamic shared memory of a block.
         target: what it was compiled for, such as ``"sm_90a"``.
+        cluster: blocks of a cluster along x, y and z of the grid.
+        persistent: whether it is meant for a grid that runs all at once.
+        loc: where the user wrote it, for warnings.
+
+    Attributes:
+        warned: the registry of warnings that were given about it (see ``warnings``).
     """
 
     def __init__(
-        self, cubin: bytes, name: str, *, threads: int, shared_bytes: int, target: str
+        self,
+        cubin: bytes,
+        name: str,
+        *,
+        threads: int,
+        shared_bytes: int,
+        target: str,
+        cluster: tuple[int, int, int] = (1, 1, 1),
+        persistent: bool = False,
+        loc: Loc = UNKNOWN_LOC,
     ) -> None:
         self.cubin = cubin
         self.name = name
         self.threads = threads
         self.shared_bytes = shared_bytes
         self.target = target
+        self.cluster = cluster
+        self.cluster_size = prod(cluster)
+        self.persistent = persistent
+        self.loc = loc
+        self.warned: dict[Any, Any] = {}
+        self._fitting: dict[int, int] = {}
         self._lock = threading.Lock()
         self._kernel: Any = None
         self._functions: dict[int, Any] = {}
@@ -48,6 +70,50 @@ class LoadedKernel:
                 found = self._functions.get(on.ordinal) or self._prepare(on)
                 self._functions[on.ordinal] = found
         return found
+
+    def configuration(self, grid: tuple[int, int, int]) -> Any:
+        """The driver's ``CUlaunchConfig`` for a grid, on the null stream."""
+        drv = driver()
+        config = drv.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = self.threads, 1, 1
+        config.sharedMemBytes = self.shared_bytes
+        config.numAttrs = 0
+        if self.cluster_size > 1:
+            attribute = drv.CUlaunchAttribute()
+            attribute.id = drv.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            dims = attribute.value.clusterDim
+            dims.x, dims.y, dims.z = self.cluster
+            config.attrs = [attribute]
+            config.numAttrs = 1
+        return config
+
+    def fitting_blocks(self, on: Device) -> int:
+        """Blocks, in whole clusters, that the device ``on`` runs at once; 0 when none fits.
+
+        Asked of the driver once a device. A cluster must fit into one of the device's groups of
+        multiprocessors, which are not all of the same size: an H200 runs 66 clusters of two
+        blocks that fill a multiprocessor each, but only 30 of four.
+        """
+        found = self._fitting.get(on.ordinal)
+        if found is None:
+            found = self._fitting[on.ordinal] = self._ask_fitting(on)
+        return found
+
+    def _ask_fitting(self, on: Device) -> int:
+        drv, function = driver(), self.function(on)
+        what = f"asking how many blocks of {self.name} {on.name} runs at once"
+        with on.current():
+            if self.cluster_size == 1:
+                answer = drv.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    function, self.threads, self.shared_bytes
+                )
+                return int(check(answer, what)) * on.multiprocessors
+            # One cluster stands for any grid of whole ones.
+            config = self.configuration(self.cluster)
+            return int(check(drv.cuOccupancyMaxActiveClusters(function, config), what)) * (
+                self.cluster_size
+            )
 
     def parameter_sizes(self) -> list[int]:
         """Bytes of each machine parameter, as the loaded code declares them.

@@ -11,6 +11,7 @@ from tiledsl.errors import InternalError, TypeMismatch
 from tiledsl.runtime import tensormap
 from tiledsl.runtime.arrays import ArrayArg
 from tiledsl.runtime.scalars import pack_scalar
+from tiledsl.runtime.tensormap_rules import check_tensormap
 
 PARAMETER_ALIGNMENT = 64  # bytes; a tensor map's
 
@@ -47,7 +48,7 @@ def pack_parameters(
             )
         if slot.kind == "tensormap":
             assert slot.spec is not None
-            tensormap.check_tensormap(names[slot.param], array, slot.spec)
+            check_tensormap(names[slot.param], array, slot.spec)
             packed.append(encode(array, slot.spec))
         elif slot.kind == "pointer":
             packed.append(array.pointer.to_bytes(8, "little"))

@@ -1,4 +1,4 @@
-"""What the GEMM samples share: arguments, inputs, the check, and the report. No kernel in here."""
+"""What the samples share: arguments, inputs, the check, and the report. No kernel in here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,13 @@ def integer(text: str) -> int:
 def dump(kernel: Any, what: str, dtype: str, out_dtype: str) -> str:
     """The kernel's IR, LLVM IR, PTX or machine code as text. Needs no GPU."""
     spec = td.spec((4096, 4096), getattr(td, dtype))
-    compiled = kernel.compile(spec, spec, td.spec((4096, 4096), getattr(td, out_dtype)))
+    return dump_text(
+        kernel.compile(spec, spec, td.spec((4096, 4096), getattr(td, out_dtype))), what
+    )
+
+
+def dump_text(compiled: Any, what: str) -> str:
+    """One of the texts of a compiled kernel."""
     if what == "sass":
         return str(compiled.sass())
     return str(getattr(compiled, {"protocol": "protocol_ir"}.get(what, what)))

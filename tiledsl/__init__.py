@@ -29,6 +29,15 @@ from tiledsl.errors import (
 )
 from tiledsl.frontend.function import function
 from tiledsl.kernel import Kernel, kernel
+from tiledsl.language.barrier import mbarrier, named_barrier
+from tiledsl.language.cluster import (
+    cluster_id,
+    cluster_rank,
+    cluster_shape,
+    cluster_size,
+    cluster_sync,
+)
+from tiledsl.language.copy import async_copy, bulk_load
 from tiledsl.language.debug import print as print  # not in __all__: a star must not hide print
 from tiledsl.language.dtypes import (
     DType,
@@ -49,17 +58,39 @@ from tiledsl.language.dtypes import (
     uint64,
 )
 from tiledsl.language.grid import block_id, num_blocks, persistent, static_range
-from tiledsl.language.math import cdiv, maximum, minimum
+from tiledsl.language.math import abs as abs  # as print: not in __all__
+from tiledsl.language.math import (
+    cdiv,
+    erf,
+    exp,
+    exp2,
+    log,
+    log2,
+    maximum,
+    minimum,
+    rsqrt,
+    sigmoid,
+    sqrt,
+    tanh,
+)
 from tiledsl.language.mma import mma
-from tiledsl.language.payload import StandardTilePayload
+from tiledsl.language.payload import (
+    BlockwiseFP8TilePayload,
+    StandardTilePayload,
+    TileArray,
+    payload,
+)
 from tiledsl.language.pipeline import InputTilePipeline
+from tiledsl.language.ring import ProducerConsumerPipeline
 from tiledsl.language.role import role
 from tiledsl.language.scheduler import TileScheduler
+from tiledsl.language.shared import shared
 from tiledsl.language.tensor import Constant, Tensor, spec
-from tiledsl.language.tile import SharedTile, Tile, full, zeros
-from tiledsl.language.tma import tma_load, tma_store
+from tiledsl.language.tile import SharedTile, Tile, full, iota, load, store, where, zeros
+from tiledsl.language.tma import tma_load, tma_load_im2col, tma_prefetch, tma_store
 
 __all__ = [
+    "BlockwiseFP8TilePayload",
     "Constant",
     "DType",
     "Deadlock",
@@ -70,6 +101,7 @@ __all__ = [
     "LaunchError",
     "NameNotFound",
     "PerformanceWarning",
+    "ProducerConsumerPipeline",
     "PtxError",
     "ResourceLimit",
     "SharedTile",
@@ -79,15 +111,26 @@ __all__ = [
     "TargetNotSupported",
     "Tensor",
     "Tile",
+    "TileArray",
     "TileError",
     "TileScheduler",
     "TileWarning",
     "TypeMismatch",
     "__version__",
+    "async_copy",
     "bfloat16",
     "block_id",
     "bool_",
+    "bulk_load",
     "cdiv",
+    "cluster_id",
+    "cluster_rank",
+    "cluster_shape",
+    "cluster_size",
+    "cluster_sync",
+    "erf",
+    "exp",
+    "exp2",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
@@ -99,20 +142,36 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "iota",
     "kernel",
+    "load",
+    "log",
+    "log2",
     "maximum",
+    "mbarrier",
     "minimum",
     "mma",
+    "named_barrier",
     "num_blocks",
+    "payload",
     "persistent",
     "role",
+    "rsqrt",
+    "shared",
+    "sigmoid",
     "spec",
+    "sqrt",
     "static_range",
+    "store",
+    "tanh",
     "tma_load",
+    "tma_load_im2col",
+    "tma_prefetch",
     "tma_store",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "where",
     "zeros",
 ]

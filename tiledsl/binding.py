@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import prod
 from operator import index
 from types import SimpleNamespace
 from typing import Any
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
 from tiledsl.codegen.ir.exact import exact
-from tiledsl.errors import LaunchError, TypeMismatch
+from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
 from tiledsl.frontend.build import (
     Parameter,
     ParamSpec,
@@ -26,6 +27,8 @@ from tiledsl.runtime.arrays import ArraySpec
 
 # Keywords of ``Kernel.launch`` and ``Kernel.compile``.
 RESERVED = ("grid", "stream", "target")
+
+MAX_CLUSTER = 8  # blocks that every GPU with clusters can place
 
 Grid = int | tuple[int, ...] | Callable[[Any], Any]
 
@@ -156,7 +159,7 @@ class Binder:
     def blocks(
         self, grid: Grid | Persistent | None, bound: Mapping[str, Any]
     ) -> tuple[int, ...] | None:
-        """The grid as one to three ints; None for one block a multiprocessor."""
+        """The grid as one to three ints; None for a persistent one."""
         chosen: Any = grid
         if isinstance(chosen, Persistent):
             return None
@@ -175,7 +178,7 @@ class Binder:
                     hint=f"its argument has the kernel's parameters: {', '.join(bound)}",
                 ) from error
         blocks = tuple(chosen) if isinstance(chosen, tuple | list) else (chosen,)
-        from tiledsl.runtime.launch import MAX_GRID
+        from tiledsl.runtime.grid import MAX_GRID
 
         numbers = [_number(extent) for extent in blocks]
         if not 1 <= len(numbers) <= 3 or None in numbers:
@@ -191,6 +194,34 @@ class Binder:
                     hint="put the largest extent in dimension 0" if axis else None,
                 )
         return tuple(number for number in numbers if number is not None)
+
+
+def check_cluster(cluster: Any) -> tuple[int, ...] | None:
+    """The argument ``cluster`` of ``@td.kernel`` as a tuple of one to three ints, or None.
+
+    Raises:
+        InvalidValue: something else, or more blocks than a portable cluster has.
+    """
+    if cluster is None:
+        return None
+    extents = [_number(extent) for extent in cluster] if isinstance(cluster, tuple | list) else []
+    found = tuple(extent for extent in extents if extent)
+    if not 1 <= len(extents) <= 3 or len(found) < len(extents):
+        raise InvalidValue(
+            f"cluster: expected one to three numbers of blocks, each at least 1, got {cluster!r}",
+            hint="write (2,) for one" if isinstance(cluster, int) else None,
+        )
+    size = prod(found)
+    if size > MAX_CLUSTER:
+        more = (
+            ": larger clusters are not portable, and not every GPU can place them"
+            if size <= 16
+            else ""
+        )
+        raise InvalidValue(
+            f"cluster: expected at most {MAX_CLUSTER} blocks, got {found} = {size} blocks{more}"
+        )
+    return found
 
 
 def _number(extent: Any) -> int | None:

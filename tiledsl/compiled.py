@@ -37,6 +37,7 @@ class KernelResources:
     Attributes:
         threads: threads of a block.
         shared_bytes: dynamic shared memory of a block.
+        cluster: blocks of a cluster along x, y and z of the grid.
         registers: registers a thread has at entry.
         barriers: named barriers in use.
         spill_store_bytes, spill_load_bytes: local memory traffic from spilled registers.
@@ -47,6 +48,7 @@ class KernelResources:
 
     threads: int
     shared_bytes: int
+    cluster: tuple[int, int, int]
     registers: int
     barriers: int
     spill_store_bytes: int
@@ -79,6 +81,19 @@ class CompiledKernel:
     def plan(self) -> Plan:
         assert self.kernel.plan is not None
         return self.kernel.plan
+
+    @property
+    def cluster(self) -> tuple[int, ...]:
+        """Blocks of a cluster along each of its axes, as the kernel was declared."""
+        return self.kernel.cluster
+
+    @property
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Arrivals that complete a phase of each barrier, by its ring and ``"full"``/``"empty"``.
+
+        Of raw mbarriers by their name and ``"raw"``. A copy: the kernel is compiled already.
+        """
+        return dict(self.plan.counts)
 
     @cached_property
     def protocol_ir(self) -> str:
@@ -135,6 +150,7 @@ class CompiledKernel:
         return KernelResources(
             threads=self.plan.threads,
             shared_bytes=self.plan.shared_bytes,
+            cluster=self.kernel.cluster_dims,
             registers=found.registers,
             barriers=found.barriers,
             spill_store_bytes=found.spill_store_bytes,
@@ -159,10 +175,12 @@ class CompiledKernel:
         text = f"{self.name}: {message}"
         if message.code == _SETMAXNREG_IGNORED and assembler.startswith("nvJitLink"):
             text += "; hint: ptxas does not ignore it: pip install nvidia-cuda-nvcc"
-        if message.file is None or message.line is None:
+        # One that names neither a line nor a function is about the kernel as a whole.
+        loc = message.loc or self.kernel.loc
+        if not loc.line:
             warnings.warn(text, PerformanceWarning, stacklevel=2)
         else:
-            warnings.warn_explicit(text, PerformanceWarning, message.file, message.line)
+            warnings.warn_explicit(text, PerformanceWarning, loc.file, loc.line)
 
     def _timed(self, what: str, run: Callable[[], _T]) -> _T:
         started = time.perf_counter()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from tiledsl.binding import Binder, Grid
+from tiledsl.binding import Binder, Grid, check_cluster
 from tiledsl.codegen.ir.exact import exact
 from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.codegen.ir.kernel import Kernel as KernelIR
@@ -28,9 +28,10 @@ from tiledsl.frontend.build import (
 from tiledsl.language.grid import Persistent
 from tiledsl.runtime import arguments
 from tiledsl.runtime.requirements import check_requirements
-from tiledsl.runtime.tensormap import check_tensormap
+from tiledsl.runtime.tensormap_rules import check_tensormap
 
 if TYPE_CHECKING:
+    from tiledsl.codegen.explain import Explanation
     from tiledsl.compiled import CompiledKernel
     from tiledsl.runtime.launch import Launcher
 
@@ -44,7 +45,10 @@ _MAX_KNOWN = 512  # keys of launches that were made before, a few hundred bytes 
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
-    *, grid: Grid | Persistent | None = None, warps: int | None = None
+    *,
+    grid: Grid | Persistent | None = None,
+    warps: int | None = None,
+    cluster: tuple[int, ...] | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     function: Callable[..., Any] | None = None,
@@ -52,6 +56,7 @@ def kernel(
     *,
     grid: Grid | Persistent | None = None,
     warps: int | None = None,
+    cluster: tuple[int, ...] | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Turn a Python function into a GPU kernel.
 
@@ -65,6 +70,10 @@ def kernel(
             three; or a function of the bound arguments (``lambda args: td.cdiv(args.x.shape[0],
             args.BM)``). None: given at the call, ``kernel[grid](...)``.
         warps: warps of a block in a kernel without roles (4 unless given). Roles have their own.
+        cluster: blocks of a cluster along one to three axes, such as ``(2, 1)``: they run at the
+            same time, share loads (``td.tma_load(..., multicast=axis)``) and reach each other's
+            barriers. At most 8 blocks. With ``td.persistent``, as many clusters as run at once;
+            a grid of your own must be divisible by it, axis by axis.
 
     Example::
 
@@ -75,8 +84,8 @@ def kernel(
         gemm(a, b, c, BM=64)       # another variant
     """
     if function is not None:
-        return Kernel(function, grid=grid, warps=warps)
-    return lambda function: Kernel(function, grid=grid, warps=warps)
+        return Kernel(function, grid=grid, warps=warps, cluster=cluster)
+    return lambda function: Kernel(function, grid=grid, warps=warps, cluster=cluster)
 
 
 class Kernel:
@@ -88,6 +97,7 @@ class Kernel:
         *,
         grid: Grid | Persistent | None = None,
         warps: int | None = None,
+        cluster: tuple[int, ...] | None = None,
     ) -> None:
         if warps is not None and (not isinstance(warps, int) or not 1 <= warps <= 32):
             raise InvalidValue(f"warps: expected a number from 1 to 32, got {warps!r}")
@@ -97,6 +107,7 @@ class Kernel:
         self.function = function
         self.grid = grid
         self.warps = warps
+        self.cluster = check_cluster(cluster)
         self._run_time = self.binder.run_time
         self._variants: dict[Hashable, CompiledKernel] = {}
         self._captured: dict[Hashable, Captured] = {}
@@ -192,6 +203,9 @@ class Kernel:
                 threads=compiled.plan.threads,
                 shared_bytes=compiled.plan.shared_bytes,
                 target=compiled.target.name,
+                cluster=compiled.kernel.cluster_dims,
+                persistent=compiled.kernel.persistent,
+                loc=compiled.kernel.loc,
             )
             require = functools.partial(check_requirements, compiled.kernel)
             launcher = Launcher(
@@ -224,14 +238,18 @@ class Kernel:
         blocks: tuple[int, ...] | None,
     ) -> None:
         from tiledsl.runtime.emulator import emulate
+        from tiledsl.runtime.grid import check_clusters
 
         compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
         self._check_emulated(compiled, values)
-        grid = blocks if blocks is not None else (EMULATED_MULTIPROCESSORS,)
+        size = compiled.kernel.cluster_size
+        clusters = max(2, EMULATED_MULTIPROCESSORS // size)  # two, so that they share the tiles
+        grid = blocks if blocks is not None else (size * clusters,)
         seed = os.environ.get("TILEDSL_EMULATOR_SEED", "")
         if seed and not seed.isdecimal():
             raise InvalidValue(f"TILEDSL_EMULATOR_SEED: expected a number, got {seed!r}")
         x, y, z = (*grid, 1, 1)[:3]
+        check_clusters(self.name, (x, y, z), compiled.kernel.cluster_dims)
         emulate(compiled.kernel, values, grid=(x, y, z), seed=int(seed) if seed else None)
 
     def _check_emulated(self, compiled: CompiledKernel, values: list[Any]) -> None:
@@ -261,7 +279,7 @@ class Kernel:
 
         Returns:
             The variant, with ``.ir``, ``.protocol_ir``, ``.llvm``, ``.ptx``, ``.cubin``,
-            ``.sass()``, ``.resources``, ``.timings``.
+            ``.sass()``, ``.resources``, ``.cluster``, ``.counts``, ``.timings``.
         """
         compiled = self.lower(*args, target=target, **kwargs)
         compiled.assemble()
@@ -271,12 +289,48 @@ class Kernel:
         """As ``compile``, but only down to protocol level; the rest is made when asked for."""
         self._forget_outdated()
         found = get_target(target)
+        return self._variant(*self._described(args, kwargs), found)
+
+    def explain(self, *args: Any, target: str = DEFAULT_TARGET, **kwargs: Any) -> Explanation:
+        """What the compiler derived of the kernel: barriers, counts, bytes, warps, shared memory.
+
+        Args:
+            args, kwargs, target: as for ``compile``.
+
+        Returns:
+            Printed, it is a table; in a notebook also a picture of roles, rings and stages
+            (``.svg``).
+
+        Raises:
+            TileError: the kernel cannot be compiled.
+
+        Example::
+
+            matrix = td.spec((512, 512), td.bfloat16)
+            print(gemm.explain(matrix, matrix, matrix))
+        """
+        from tiledsl.codegen.explain import Collector, Explanation
+        from tiledsl.compiled import compile_tile_level
+
+        found = get_target(target)
+        bound, params = self._described(args, kwargs)
+        # Another trace: stages, from which most is read, are gone from a variant that is ready.
+        collector = Collector()
+        compiled = compile_tile_level(
+            lambda: self._build(bound, params, found), found, collector.after
+        )
+        return Explanation(collector.facts(compiled.kernel, found.limits))
+
+    def _described(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, ParamSpec]]:
+        """Arguments that may be described instead of given, bound to names; those of run time."""
         bound = self.binder.bind(args, kwargs)
         params = {
             name: self.binder.spec(name, self.binder.described(name, bound[name]))
             for name in self._run_time
         }
-        return self._variant(bound, params, found)
+        return bound, params
 
     @property
     def variants(self) -> tuple[CompiledKernel, ...]:
@@ -333,6 +387,7 @@ class Kernel:
             persistent=isinstance(self.grid, Persistent),
             warps=self.warps,
             target=target.name,
+            cluster=self.cluster,
         )
 
     def __reduce__(self) -> str:

@@ -2,29 +2,45 @@
 
 Tile level, by dataflow over the structured IR of each role, through inlined helpers and both
 styles (``with`` and flat), for a stage that is: never released, released on one path only or in a
-loop, released twice, used after its release, acquired beyond the ring's depth, or carried out of
-the branch or iteration that acquired it.
+loop, released twice, used after its release (also by the caller of a helper that released it),
+acquired beyond the ring's depth, or carried out of the branch or iteration that acquired it. The
+same walk sees that each stage has its arrival: by the release, or by one ``stage.arrive()``.
+
+A ring through which a role moves by hand (``wait_full``, ``consumer_step`` ...) is the user's own
+there: its tiles need no handle. Handles of the same ring are checked all the same: both styles move
+one cursor, so that a role may mix them. Only a step behind an acquire, without a wait of its own
+between, is refused: the acquire has stepped already.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tiledsl.codegen.checks import linear_errors as errors
 from tiledsl.codegen.checks.paths import PathWalker
+from tiledsl.codegen.checks.stages import (
+    ACQUIRES,
+    BULK_LOADS,
+    COPIES,
+    ON_SIDE,
+    READS,
+    WRITES,
+    Guards,
+    ring_and_side,
+    ring_of,
+    side_of,
+)
 from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
-from tiledsl.codegen.ir.ops import control, tile
-from tiledsl.codegen.ir.ops.arith import Binary, Cast
-from tiledsl.codegen.ir.types import BarrierType, RingType, SharedTile, StageType, Tile
-from tiledsl.errors import Loc, StageError
+from tiledsl.codegen.ir.ops import control, copy, memory, protocol, ring, tile
+from tiledsl.codegen.ir.types import BarrierType, RingType, SharedTile, StageType
+from tiledsl.errors import StageError
 
-_ACQUIRES = (tile.AcquireProducer, tile.AcquireConsumer)
 # Operations that touch what a stage guards. Index arithmetic on a stage's number may outlive it.
 _USES = (
-    tile.TmaLoad, tile.TmaStore, tile.Mma, tile.StageIndex, tile.StageBarrier, tile.ExpectBytes,
+    *READS, *WRITES, tile.StageIndex, tile.StageBarrier, tile.ExpectBytes, ring.StageArrive,
+    protocol.MbarrierArrive, protocol.MbarrierArriveExpectTx,
 )  # fmt: skip
-
-_READS = (tile.Mma, tile.TmaStore)  # of what a stage holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,67 +49,19 @@ class _Held:
 
     acquire: Op
     release: Op | None = None  # where it was released, once it was
+    arrive: Op | None = None  # where ``stage.arrive()`` was called, once it was
+    load: Op | None = None  # one of the bulk loads on its barrier
+    waited: bool = False  # the role has waited for the slot behind it since
 
 
 State = dict[Value, _Held]
-
-
-def stage_sources(block: Block) -> dict[Value, Value]:
-    """Values that stand for a stage (its number, barrier, tiles) -> the stage they come from."""
-    sources: dict[Value, Value] = {}
-    for op in block.walk():
-        if isinstance(op, _ACQUIRES):
-            sources[op.result] = op.result
-            continue
-        if isinstance(op, tile.PayloadTile):
-            slot = _slot_of(op)
-            if isinstance(slot.owner, tile.StageIndex) and slot in sources:
-                sources[op.result] = sources[slot]
-            continue
-        for value in op.operands:
-            if value in sources:
-                for result in op.results:
-                    # Data that was computed from a stage's tiles or number is not the stage.
-                    if not isinstance(result.type, Tile):
-                        sources.setdefault(result, sources[value])
-                break
-    return sources
-
-
-def _slot_of(op: tile.PayloadTile) -> Value:
-    """``slot`` of the tile's index ``slot * k_group + k``: what must be the number of a stage."""
-    assert isinstance(op.ring.type, RingType)
-    slot = _uncast(op.index)
-    if op.ring.type.k_group == 1:
-        return slot
-    if isinstance(slot.owner, Binary) and slot.owner.kind == "add":
-        slot = _uncast(slot.owner.lhs)
-    if isinstance(slot.owner, Binary) and slot.owner.kind == "mul":
-        slot = _uncast(slot.owner.lhs)
-    return slot
-
-
-def _uncast(value: Value) -> Value:
-    while isinstance(value.owner, Cast):
-        value = value.owner.value
-    return value
-
-
-def _ring_of(value: Value, stage: Value) -> Value:
-    """The ring that holds a tile; of anything else, the ring of its stage."""
-    owner = value.owner
-    while isinstance(owner, tile.SharedTranspose):
-        owner = owner.tile.owner
-    held = owner if isinstance(owner, tile.PayloadTile) else stage.owner
-    assert isinstance(held, tile.PayloadTile | tile.AcquireProducer | tile.AcquireConsumer)
-    return held.ring
 
 
 def check_linear_stages(kernel: Kernel) -> None:
     """Raise ``StageError`` at the user's line unless every stage is used linearly."""
     _check_outside_roles(kernel)
     for name, body in roles_of(kernel):
-        walker = _LinearWalker(name, stage_sources(body))
+        walker = _LinearWalker(name, body)
         end = walker.walk(body, {})
         if end is not None:
             walker.finish(None, end)
@@ -104,7 +72,7 @@ def _check_outside_roles(kernel: Kernel) -> None:
     if not roles:
         return
     for op in outside_roles(kernel):
-        if isinstance(op, (*_ACQUIRES, tile.Drain)):
+        if isinstance(op, (*ACQUIRES, *ON_SIDE, tile.Drain)):
             raise StageError(
                 "a pipeline stage can only be acquired inside of a role in a kernel that has roles",
                 op.loc,
@@ -112,130 +80,235 @@ def _check_outside_roles(kernel: Kernel) -> None:
             )
 
 
+def arrays_of(ring: Value) -> tuple[object, ...]:
+    assert isinstance(ring.type, RingType)
+    return ring.type.arrays
+
+
+def explicit_count(ring: Value, side: str) -> bool:
+    """Whether the user states how many arrivals the barrier has on which a side arrives."""
+    create = ring.owner
+    assert isinstance(create, tile.PipelineCreate)
+    return create.counts[0 if side == "producer" else 1] is not None
+
+
 class _LinearWalker(PathWalker[State]):
-    def __init__(self, role: str, sources: dict[Value, Value]) -> None:
+    def __init__(self, role: str, body: Block) -> None:
         super().__init__()
         self.role = role
-        self.sources = sources
+        self.guards = Guards(body)
+        # Rings that the role fills by stores or cp.async: an arrival says that these are done.
+        self.by_arrival: set[Value] = set()
+        for op in body.walk():
+            if isinstance(op, memory.SharedStore | copy.AsyncCopy):
+                filled = self.guards.rings(
+                    op.tile if isinstance(op, memory.SharedStore) else op.barrier
+                )
+                self.by_arrival |= filled or self._bare_rings(body)
+
+    @staticmethod
+    def _bare_rings(body: Block) -> set[Value]:
+        """Rings without tiles, which may guard any of the kernel's own."""
+        acquired = (op.ring for op in body.walk() if isinstance(op, tile.AcquireProducer))
+        return {ring for ring in acquired if not arrays_of(ring)}
 
     def transfer(self, op: Op, state: State) -> State:
-        if isinstance(op, _ACQUIRES):
+        if isinstance(op, ACQUIRES):
             return self._acquire(op, state)
         if isinstance(op, tile.Release):
             return self._release(op, state)
         if isinstance(op, _USES):
             self._use(op, state)
-        nests = isinstance(op, control.If | control.For | control.Loop | control.Scope)
-        if nests or op.is_terminator:
-            self._no_escape(op, op.operands)
+        if isinstance(op, ring.StageArrive):
+            return self._arrive(op, state)
+        if isinstance(op, BULK_LOADS):
+            return self._note_load(op, state)
+        if isinstance(op, ring.Wait):
+            return self._wait(op, state)
+        if isinstance(op, ring.Step):
+            self._step_by_hand(op, state)
+        self._no_escape(op)
         return state
 
     def _acquire(self, op: Op, state: State) -> State:
-        (ring,) = op.operands
-        assert isinstance(ring.type, RingType)
+        found = ring_and_side(op)
+        assert found is not None and isinstance(found[0].type, RingType)
         live = [
-            held
+            held.acquire
             for stage, held in state.items()
             if held.release is None
-            and held.acquire.operands == [ring]
-            and type(held.acquire) is type(op)
+            and ring_and_side(held.acquire) == found
             and stage is not op.result
         ]
-        if len(live) >= ring.type.stages:
-            raise StageError(
-                f"role {self.role!r} holds {len(live)} stage(s) of a pipeline with"
-                f" {ring.type.stages} and acquires another: it would wait for itself for ever",
-                op.loc,
-                notes=tuple(("held since here", held.acquire.loc) for held in live),
-                hint="release a stage before this acquire, or give the pipeline more stages",
-            )
-        return {**state, op.result: _Held(op)}
+        if len(live) >= found[0].type.stages:
+            raise errors.too_deep(op, self.role, found[0].type.stages, live)
+        return {**self._forget_waits(found, state), op.result: _Held(op)}
+
+    @staticmethod
+    def _forget_waits(side: tuple[Value, str], state: State) -> State:
+        return {
+            stage: replace(held, waited=False) if ring_and_side(held.acquire) == side else held
+            for stage, held in state.items()
+        }
+
+    # ----------------------------------------------------------------- release and arrival
 
     def _release(self, op: tile.Release, state: State) -> State:
-        stage = self._stage(op, op.stage)
-        held = state.get(stage)
-        if held is None:
-            raise self._escaped(op)
+        stage, held = self._held(op, op.stage, state)
         if held.release is not None:
-            raise StageError(
-                "this stage has been released already: expected exactly one release on each path",
-                op.loc,
-                notes=(
-                    ("released here before", held.release.loc),
-                    ("acquired here", held.acquire.loc),
-                ),
-                hint="remove one of the two; a `with` statement releases at its end by itself",
-            )
-        return {**state, stage: _Held(held.acquire, op)}
+            raise errors.released_twice(op, held.acquire, held.release)
+        if not explicit_count(ring_of(stage), side_of(stage)):
+            if op.signal and held.arrive is not None:
+                raise errors.arrived_twice(op, held.arrive, stage)
+            # Bytes complete what is loaded; stores and cp.async copies need an arrival beside them.
+            by_bytes = held.load is not None and ring_of(stage) not in self.by_arrival
+            if not op.signal and held.arrive is None and not by_bytes:
+                raise errors.never_arrived(op, stage)
+            if held.arrive is not None and held.load is not None and by_bytes:
+                raise errors.arrived_with_bytes(held.arrive, held.load, stage)
+        return {**state, stage: replace(held, release=op)}
+
+    def _arrive(self, op: ring.StageArrive, state: State) -> State:
+        stage, held = self._held(op, op.stage, state)
+        if held.arrive is not None and not explicit_count(ring_of(stage), side_of(stage)):
+            raise errors.arrived_twice(op, held.arrive, stage)
+        return {**state, stage: replace(held, arrive=op)}
+
+    def _note_load(self, op: Op, state: State) -> State:
+        assert isinstance(op, BULK_LOADS)
+        stage = self.guards.stage(op.barrier)
+        if stage is None or stage not in state:
+            return state
+        return {**state, stage: replace(state[stage], load=op)}
+
+    def _wait(self, op: ring.Wait, state: State) -> State:
+        side = (op.ring, op.side)
+        return {
+            stage: replace(held, waited=True) if ring_and_side(held.acquire) == side else held
+            for stage, held in state.items()
+        }
+
+    def _step_by_hand(self, op: ring.Step, state: State) -> None:
+        """An acquire has stepped: whoever steps again without a wait skips a slot."""
+        for held in state.values():
+            open_here = held.release is None and not held.waited
+            if open_here and ring_and_side(held.acquire) == (op.ring, op.side):
+                raise StageError(
+                    f"{op.side}_step() while a stage is held: its acquire has gone on to the next"
+                    " slot already, so this would leave one out",
+                    op.loc,
+                    notes=(("the stage is acquired here", held.acquire.loc),),
+                    hint="end the stage with release(); step only past slots that you waited for"
+                    f" by hand ({'wait_empty' if op.side == 'producer' else 'wait_full'})",
+                )
+
+    # ------------------------------------------------------------------------------ uses
 
     def _use(self, op: Op, state: State) -> None:
         for value in op.operands:
-            if not isinstance(value.type, StageType | SharedTile | BarrierType):
-                continue  # a number, which may outlive its stage
-            stage = self.sources.get(value)
-            if stage is None or _ring_of(value, stage) is not _ring_of(stage, stage):
-                raise self._unguarded(op, value)
-            if isinstance(op, _READS) and not isinstance(stage.owner, tile.AcquireConsumer):
-                raise self._unfilled(op, stage)
-            held = state.get(stage)
-            if held is None:
-                raise self._escaped(op)
-            if held.release is not None:
-                raise StageError(
-                    "a stage is used after its release: its tiles may hold other data by now",
-                    op.loc,
-                    notes=(
-                        ("released here", held.release.loc),
-                        ("acquired here", held.acquire.loc),
-                    ),
-                    hint="move the release behind the last use of the stage and its tiles",
-                )
+            if isinstance(value.type, StageType | SharedTile | BarrierType):
+                self._use_value(op, value, state)
+        if isinstance(op, COPIES):
+            self._pair(op)
 
-    @staticmethod
-    def _unguarded(op: Op, value: Value) -> StageError:
-        return StageError(
-            f"{op.opcode} uses a tile or barrier that no stage held here guards: the other side"
-            " may use it at the same time",
-            op.loc,
-            notes=(("it is taken here", value.loc),),
-            hint="take tiles from the stage: stage.payload().get_tile(stage.stage(), k)",
-        )
-
-    @staticmethod
-    def _unfilled(op: Op, stage: Value) -> StageError:
-        return StageError(
-            f"{op.opcode} reads a tile of a producer stage, whose loads may not have arrived:"
-            " expected a consumer stage",
-            op.loc,
-            notes=(("the stage is acquired here", stage.loc),),
-            hint="release the stage, acquire it from the pipeline's consumer() and read that",
-        )
-
-    def _stage(self, op: Op, value: Value) -> Value:
-        stage = self.sources.get(value)
+    def _use_value(self, op: Op, value: Value, state: State) -> None:
+        stage = self.guards.stage(value)
         if stage is None:
-            raise self._escaped(op)
-        return stage
+            self._use_unheld(op, value)
+            return
+        of_rings = self.guards.rings(value)
+        if of_rings and of_rings != {ring_of(stage)}:
+            raise errors.other_ring(op, value, stage, next(iter(of_rings - {ring_of(stage)})))
+        side = side_of(stage)
+        if isinstance(value.type, SharedTile):
+            if isinstance(op, READS) and side == "producer":
+                raise errors.unfilled(op, stage)
+            if isinstance(op, WRITES) and side == "consumer":
+                raise errors.consumer_writes(op, stage)
+        held = state.get(stage)
+        if held is None:
+            raise errors.escaped(op)
+        if held.release is not None:
+            raise errors.used_after_release(op, held.acquire, held.release)
 
-    @staticmethod
-    def _escaped(op: Op) -> StageError:
-        return StageError(
-            "this stage was acquired in a branch, iteration or role that has ended, or on another"
-            " path: expected a stage acquired on every path to here",
-            op.loc,
-            hint="acquire and release a stage in the same block",
-        )
+    def _use_unheld(self, op: Op, value: Value) -> None:
+        """A tile or barrier of no stage: the kernel's own, or of a ring that is moved by hand."""
+        if isinstance(value.type, StageType):
+            raise errors.escaped(op)
+        if self.guards.is_own(value) or self.guards.is_raw(value):
+            return
+        if isinstance(op, protocol.MbarrierArrive | protocol.MbarrierArriveExpectTx):
+            return  # on a ring's barrier, from outside: see check_raw_barriers
+        raise errors.unguarded(op, value)
 
-    def _no_escape(self, op: Op, values: list[Value]) -> None:
-        for value in values:
-            if isinstance(value.type, StageType):
-                raise StageError(
-                    "a stage cannot be carried from one iteration or branch to another:"
-                    " expected it to be released where it was acquired",
-                    value.loc,
-                    notes=(("carried here", op.loc),),
-                    hint="acquire and release a stage in the same block",
+    def _pair(self, op: Op) -> None:
+        """The barrier of a load must be the one that guards its tile."""
+        assert isinstance(op, COPIES)
+        guards = self.guards
+        tile_stage, barrier_stage = guards.stage(op.tile), guards.stage(op.barrier)
+        if guards.is_own(op.tile) and guards.is_own(op.barrier):
+            return
+        if guards.is_own(op.barrier):
+            raise errors.mixed_barrier(
+                op,
+                "a tile of a pipeline",
+                "an mbarrier of your own",
+                "pass stage.barrier() of the tile's stage",
+            )
+        if guards.is_own(op.tile):
+            if all(not arrays_of(ring) for ring in guards.rings(op.barrier)):
+                self._needs_producer(op, barrier_stage)
+                return  # a bare ring guards tiles of the kernel's own
+            raise errors.mixed_barrier(
+                op,
+                "a shared tile of your own",
+                "the barrier of a pipeline",
+                "make a td.mbarrier() for it, or give the pipeline an array for this tile",
+            )
+        if barrier_stage is None and tile_stage is None:
+            if guards.rings(op.tile) != guards.rings(op.barrier):
+                raise errors.mixed_barrier(
+                    op,
+                    "a tile of one pipeline",
+                    "the barrier of another",
+                    "pass full_mbar(slot) of the tile's pipeline",
                 )
+            return
+        self._needs_producer(op, barrier_stage)
+        if tile_stage is not barrier_stage:
+            raise errors.other_stage(op, barrier_stage or op.barrier)
+
+    def _needs_producer(self, op: Op, barrier_stage: Value | None) -> None:
+        if barrier_stage is not None and side_of(barrier_stage) == "producer":
+            return
+        if barrier_stage is None and all(
+            isinstance(origin, protocol.RingBarrier) and origin.which == "full"
+            for value in op.operands
+            if isinstance(value.type, BarrierType)
+            for origin in self.guards.origins(value)
+        ):
+            return  # by hand
+        raise errors.not_a_producer(op)
+
+    def _held(self, op: Op, value: Value, state: State) -> tuple[Value, _Held]:
+        stage = self.guards.stage(value)
+        held = None if stage is None else state.get(stage)
+        if stage is None or held is None:
+            raise errors.escaped(op)
+        return stage, held
+
+    def _no_escape(self, op: Op) -> None:
+        nests = isinstance(op, control.If | control.For | control.Loop | control.Scope)
+        if not nests and not op.is_terminator:
+            return
+        text = "carried from one iteration of a loop to the next"
+        if isinstance(op, control.Yield):
+            text = "the result of a branch"
+        elif isinstance(op, control.Leave):
+            text = "returned from one of several places in a function"
+        for value in op.operands:
+            if isinstance(value.type, StageType):
+                raise errors.carried(op, value, text)
 
     # -------------------------------------------------------------------- where paths meet
 
@@ -247,32 +320,25 @@ class _LinearWalker(PathWalker[State]):
         for _, state in arrivals:
             for stage, held in state.items():
                 if stage not in known and held.release is None:
-                    raise self._unreleased(held, op, "on every path: it leaves the branch held")
-        merged: State = {}
-        for stage in first:
-            if stage not in known:
-                continue
-            releases = [state[stage].release for _, state in arrivals]
-            if any(r is None for r in releases) and any(r is not None for r in releases):
-                released = next(r for r in releases if r is not None)
-                raise StageError(
-                    "this stage is released on one path only: expected a release on every path",
-                    first[stage].acquire.loc,
-                    notes=(
-                        ("released here", released.loc),
-                        ("but not on another path through this statement", op.loc),
-                    ),
-                    hint="release it behind the statement, or in each of its branches",
-                )
-            merged[stage] = first[stage]
-        return merged
+                    raise errors.unreleased(
+                        held.acquire, op, "on every path: it leaves the branch held"
+                    )
+        return {
+            stage: _meet(op, stage, [state[stage] for _, state in arrivals])
+            for stage in first
+            if stage in known
+        }
 
     def repeat(self, loop: Op, entry: State, arrivals: list[tuple[Op, State]]) -> State:
+        after = dict(entry)
         for _, state in arrivals:
             for stage, held in state.items():
-                if stage not in entry and held.release is None:
-                    raise self._unreleased(held, loop, "by the end of the iteration")
-                if stage in entry and held.release is not entry[stage].release:
+                before = entry.get(stage)
+                if before is None:
+                    if held.release is None:
+                        raise errors.unreleased(held.acquire, loop, "by the end of the iteration")
+                    continue
+                if held.release is not before.release:
                     assert held.release is not None
                     raise StageError(
                         "a stage acquired before a loop is released inside of it: the next"
@@ -281,23 +347,50 @@ class _LinearWalker(PathWalker[State]):
                         notes=(("acquired here", held.acquire.loc), ("the loop", loop.loc)),
                         hint="release it behind the loop, or acquire it inside",
                     )
-        return entry
+                if held.arrive is not before.arrive and not explicit_count(
+                    ring_of(stage), side_of(stage)
+                ):
+                    assert held.arrive is not None
+                    raise errors.arrives_in_loop(stage, held.arrive, loop)
+                after[stage] = replace(after[stage], load=after[stage].load or held.load)
+        return after
 
     def finish(self, op: Op | None, state: State) -> None:
         for held in state.values():
             if held.release is None:
-                where = f"before role {self.role!r} ends"
-                raise self._unreleased(held, op, where)
+                raise errors.unreleased(held.acquire, op, f"before role {self.role!r} ends")
 
-    @staticmethod
-    def _unreleased(held: _Held, where: Op | None, text: str) -> StageError:
-        side = "producer" if isinstance(held.acquire, tile.AcquireProducer) else "consumer"
-        notes: tuple[tuple[str, Loc | None], ...] = ()
-        if where is not None and where.loc.line:
-            notes = (("the path ends here", where.loc),)
-        return StageError(
-            f"this {side} stage is never released: expected a release {text}",
-            held.acquire.loc,
-            notes=notes,
-            hint=f"call stage.release(), or write `with {side}.acquire() as stage:`",
+
+def _meet(op: Op, stage: Value, paths: list[_Held]) -> _Held:
+    """What is known about a stage where paths meet on all of which it was acquired."""
+    first = paths[0]
+    releases = [held.release for held in paths]
+    if any(r is None for r in releases) and any(r is not None for r in releases):
+        released = next(r for r in releases if r is not None)
+        raise StageError(
+            "this stage is released on one path only: expected a release on every path",
+            first.acquire.loc,
+            notes=(
+                ("released here", released.loc),
+                ("but not on another path through this statement", op.loc),
+            ),
+            hint="release it behind the statement, or in each of its branches",
         )
+    arrive = next((held.arrive for held in paths if held.arrive is not None), None)
+    if (
+        arrive is not None
+        and any(held.arrive is None for held in paths)
+        and not explicit_count(ring_of(stage), side_of(stage))
+    ):
+        raise errors.arrivals_differ(stage, arrive, op)
+    return replace(
+        first,
+        arrive=arrive,
+        load=next((held.load for held in paths if held.load is not None), None),
+        waited=all(held.waited for held in paths),
+    )
+
+
+def stage_sources(block: Block) -> dict[Value, Value]:
+    """Values that stand for a stage (its number, barrier, tiles) -> the stage they come from."""
+    return Guards(block).stages

@@ -97,9 +97,9 @@ def operand() -> Any:
     return dataclasses.field(metadata={_KIND: "operand"})
 
 
-def operands() -> Any:
-    """A field that holds a tuple of Values."""
-    return dataclasses.field(metadata={_KIND: "operands"})
+def operands(*, default: Any = dataclasses.MISSING, kw_only: bool = False) -> Any:
+    """A field that holds a tuple of Values. One that may be empty is given by its name."""
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={_KIND: "operands"})
 
 
 def attribute(*, default: Any = dataclasses.MISSING) -> Any:

@@ -78,7 +78,9 @@ def as_dtype(value: Any) -> DType:
     """
     if isinstance(value, DType):
         return value
-    name = value if isinstance(value, str) else getattr(value, "name", None) or str(value)
+    name = value if isinstance(value, str) else getattr(value, "name", None)
+    if not isinstance(name, str) or not name:
+        name = str(value)
     if isinstance(value, type):
         name = value.__name__
     dtype = _BY_NAME.get(name.removeprefix("torch."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 from tiledsl.codegen.ir.core import Block, Level, Op, Value
@@ -69,6 +70,7 @@ class Kernel:
         persistent: whether the launch grid is one block per multiprocessor.
         warps: warps of a kernel without roles; None when roles decide.
         target: such as ``"sm_90a"``.
+        cluster: blocks of a cluster along each of its axes; their product is its size.
         captured: what globals and closure variables held when they were compiled in.
         plan: roles on warps, registers, shared memory, parameters; set by the planning passes.
     """
@@ -84,6 +86,25 @@ class Kernel:
     plan: Plan | None = None
     constants: dict[str, str] = field(default_factory=dict)
     captured: tuple[Captured, ...] = ()
+    cluster: tuple[int, ...] = (1,)
+
+    @property
+    def cluster_size(self) -> int:
+        """Blocks of a cluster; 1 in a kernel without clusters."""
+        return prod(self.cluster)
+
+    @property
+    def cluster_dims(self) -> tuple[int, int, int]:
+        """The cluster along x, y and z of the grid, as the hardware launches it.
+
+        A persistent grid has x only, so its clusters lie along x, whatever their axes; the axes
+        of other clusters are those of the grid. Either way a block's rank counts the first axis
+        fastest, so that its coordinates follow from its rank.
+        """
+        if self.persistent:
+            return self.cluster_size, 1, 1
+        x, y, z = (*self.cluster, 1, 1)[:3]
+        return x, y, z
 
     def __str__(self) -> str:
         from tiledsl.codegen.ir.printer import print_kernel

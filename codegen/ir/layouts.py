@@ -60,6 +60,32 @@ class WgmmaFragment:
         return f"wgmma {self.parts}x[{self.rows}x{self.columns}]"
 
 
+@dataclass(frozen=True, slots=True)
+class SliceLayout:
+    """A tile of rank 1: the rows or columns of a ``WgmmaFragment``, each kept where it is needed.
+
+    ``axis`` is the axis of the parent along which the tile does *not* extend: 1 for a value per
+    row (``x[:, None]``), 0 for a value per column (``x[None, :]``). Every thread holds the values
+    of its own rows (2 a block of 64) or columns (2 of each 8), and several threads hold the same.
+    Each part holds its own rows; all parts hold all columns. In the order of the parent's values:
+    row slice value ``i`` of a thread is row ``64 (i // 2) + 16 w + l // 4 + 8 (i % 2)``; column
+    slice value ``i`` is column ``8 (i // 2) + 2 (l % 4) + i % 2``.
+    """
+
+    parent: WgmmaFragment
+    axis: int
+
+    @property
+    def values(self) -> int:
+        """Values that each thread holds."""
+        if self.axis == 1:
+            return 2 * self.parent.blocks
+        return self.parent.columns // 4
+
+    def __str__(self) -> str:
+        return f"{'rows' if self.axis == 1 else 'columns'} of {self.parent}"
+
+
 def swizzled_offset(row: int, byte: int, swizzle: int) -> int:
     """Byte offset of byte ``byte`` of row ``row`` in a panel whose rows are ``swizzle`` bytes.
 

@@ -39,7 +39,8 @@ class RolePlan:
         warps: warps asked for.
         first_warp: index in the block of its first warp.
         mode: ``"thread"``: one elected thread of the first warp runs the whole role;
-            ``"warpgroup"``: all threads run it, one part a warpgroup.
+            ``"warpgroup"``: all threads run it, one part a warpgroup; ``"warps"``: all threads
+            run it, as one part (a role of any number of warps that copies with ``cp.async``).
         registers: ``setmaxnreg`` value of its warpgroups, or None to leave the entry count.
         part_barrier: named barrier of part 0; part p uses ``part_barrier + p``. 0 when unused.
         role_barrier: named barrier of the whole role. 0 when unused.
@@ -60,7 +61,9 @@ class RolePlan:
 
     @property
     def part_threads(self) -> int:
-        return 128 if self.mode == "warpgroup" else 1
+        if self.mode == "warps":
+            return WARP * self.warps
+        return 4 * WARP if self.mode == "warpgroup" else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,34 @@ class SharedItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Im2col:
+    """Bounds of the window corners, one for each spatial dimension in the tensor's order.
+
+    Corners go from ``lower`` to ``extent - 1 + upper``.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBarrier:
+    """A named barrier between roles: its hardware id and the threads that complete it."""
+
+    id: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Arrivals of one role in each phase of a barrier, and why so many."""
+
+    role: str
+    number: int
+    why: str  # such as "one of each part"
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMapSpec:
     """A tensor map that the launch has to encode from an argument.
 
@@ -84,6 +115,10 @@ class TensorMapSpec:
         box: extents of one copy, one a dimension of the tensor, in the tensor's order.
         swizzle: 128, 64, 32 or 0 bytes.
         use: ``"load"`` or ``"store"``.
+        element_strides: steps between the elements that are taken, one a dimension in the
+            tensor's order; empty for all 1.
+        im2col: the box of window corners of an im2col map, else None; ``box`` is then (pixels,
+            channels), and ``element_strides`` has one entry for each dimension.
     """
 
     param: int
@@ -91,6 +126,8 @@ class TensorMapSpec:
     box: tuple[int, ...]
     swizzle: int
     use: str
+    element_strides: tuple[int, ...] = ()
+    im2col: Im2col | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +149,12 @@ class ParamSlot:
     def __str__(self) -> str:
         if self.spec is not None:
             box = "x".join(str(extent) for extent in self.spec.box)
-            return f"tensormap #{self.param} {self.spec.use} box={box} swizzle={self.spec.swizzle}"
+            text = f"tensormap #{self.param} {self.spec.use} box={box} swizzle={self.spec.swizzle}"
+            if self.spec.element_strides:
+                text += f" element_strides={self.spec.element_strides}"
+            if self.spec.im2col is not None:
+                text += f" im2col corners {self.spec.im2col.lower} to {self.spec.im2col.upper}"
+            return text
         if self.kind in ("dim", "stride"):
             return f"{self.kind} #{self.param}.{self.axis}"
         return f"{self.kind} #{self.param}" + (f" {self.dtype.short}" if self.dtype else "")
@@ -137,7 +179,11 @@ class Plan:
         entry_registers: registers a thread has at entry when roles change them, else None.
         shared: objects in dynamic shared memory, by offset.
         shared_bytes: dynamic shared memory of a block.
-        counts: arrivals that complete a phase, by ring name and ``"full"``/``"empty"``.
+        counts: arrivals that complete a phase, by ring name and ``"full"``/``"empty"``; for raw
+            mbarriers by their name and ``"raw"``.
+        arrivals: who brings them, by the same keys, as far as they are derived. In a cluster the
+            count is a multiple of their sum: the blocks that share a barrier.
+        named: the named barriers between roles, by name.
         params: machine parameters in order.
         requirements: what a launch must fulfil (``assert`` at the top of the kernel).
     """
@@ -148,6 +194,8 @@ class Plan:
     shared: list[SharedItem] = field(default_factory=list)
     shared_bytes: int = 0
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    arrivals: dict[tuple[str, str], tuple[Arrival, ...]] = field(default_factory=dict)
+    named: dict[str, NamedBarrier] = field(default_factory=dict)
     params: list[ParamSlot] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
 
@@ -166,11 +214,17 @@ class Plan:
         for role in self.roles:
             last = role.first_warp + role.warps - 1
             where = f"warps {role.first_warp}-{last}" if role.warps > 1 else f"warp {last}"
-            how = "one thread" if role.mode == "thread" else f"{role.parts} warpgroup part(s)"
+            how = {
+                "thread": "one thread",
+                "warps": "all threads",
+                "warpgroup": f"{role.parts} warpgroup part(s)",
+            }[role.mode]
             regs = f", {role.registers} registers" if role.registers else ""
             lines.append(f"// role {role.name}: {where}, {how}{regs}")
         for (ring, which), count in sorted(self.counts.items()):
             lines.append(f"// barrier {ring}.{which}: {count} arrival(s) a phase")
+        for name, named in sorted(self.named.items()):
+            lines.append(f"// named barrier {name}: id {named.id}, {named.threads} threads")
         for item in self.shared:
             lines.append(
                 f"// shared {item.name}: {item.nbytes} bytes at {item.offset}, {item.what}"

@@ -90,12 +90,16 @@ class TensorType(Type):
 
 @dataclass(frozen=True, slots=True)
 class TileArray:
-    """One named array of tiles in a payload: a tile per stage and k-group member."""
+    """One named array of tiles in a payload: ``tiles`` of them in each stage.
+
+    Of a kernel's own shared tiles (no ring), ``tiles`` is how many there are.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     swizzle: int
+    tiles: int = 1
 
     @property
     def tile_bytes(self) -> int:
@@ -118,7 +122,9 @@ class TileArray:
 class RingType(Type):
     """A pipeline: ``stages`` slots guarded by full/empty mbarrier pairs, with their tiles.
 
-    Slot ``s`` holds tiles ``s * k_group ... s * k_group + k_group - 1`` of every array.
+    Slot ``s`` holds tiles ``s * n ... s * n + n - 1`` of an array that has ``n = array.tiles`` a
+    stage. ``k_group`` is the number of tiles that arrays have where they do not say otherwise. A
+    bare ring has no arrays.
     """
 
     stages: int
@@ -128,9 +134,11 @@ class RingType(Type):
     @property
     def shared_bytes(self) -> int:
         """Shared memory that the tiles of all stages take."""
-        return self.stages * self.k_group * sum(array.pitch for array in self.arrays)
+        return self.stages * sum(array.tiles * array.pitch for array in self.arrays)
 
     def __str__(self) -> str:
+        if not self.arrays:
+            return f"ring<{self.stages} stages>"
         arrays = ", ".join(str(array) for array in self.arrays)
         return f"ring<{self.stages} stages x {self.k_group}, {arrays}>"
 
@@ -152,6 +160,42 @@ class BarrierType(Type):
 
     def __str__(self) -> str:
         return "mbarrier"
+
+
+@dataclass(frozen=True, slots=True)
+class BarriersType(Type):
+    """A row of raw mbarriers in shared memory."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.number} mbarriers"
+
+
+@dataclass(frozen=True, slots=True)
+class WordType(Type):
+    """One int32 in shared memory (protocol level)."""
+
+    def __str__(self) -> str:
+        return "word"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBarrierType(Type):
+    """A named barrier (``bar.sync``) between roles."""
+
+    def __str__(self) -> str:
+        return "named barrier"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArrayType(Type):
+    """Shared tiles of the kernel's own, guarded by no ring."""
+
+    array: TileArray
+
+    def __str__(self) -> str:
+        return f"{self.array.tiles} x {self.array.tile_type()}"
 
 
 @dataclass(frozen=True, slots=True)

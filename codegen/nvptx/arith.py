@@ -20,9 +20,10 @@ from tiledsl.codegen.ir.types import Tile
 from tiledsl.codegen.nvptx.casts import convert
 from tiledsl.codegen.nvptx.context import Lowering
 from tiledsl.codegen.nvptx.fmod import float_floordiv, float_mod
+from tiledsl.codegen.nvptx.functions import function_of
 from tiledsl.codegen.nvptx.llvm_ext import BF16, F16, I1, I16
 from tiledsl.codegen.nvptx.registry import lower
-from tiledsl.codegen.nvptx.values import RegisterTile, constant, fragment
+from tiledsl.codegen.nvptx.values import RegisterTile, constant, layout_of
 from tiledsl.errors import InternalError
 
 # Multiplications and additions may be fused into one rounding, as nvcc does by default.
@@ -37,7 +38,7 @@ def _constant(low: Lowering, op: arith.Constant) -> None:
 @lower(arith.Full)
 def _full(low: Lowering, op: arith.Full) -> None:
     assert isinstance(op.result.type, Tile)
-    count = fragment(op.result.type).values
+    count = layout_of(op.result.type).values
     low.define(op.result, RegisterTile(op.result.type.dtype, [low.get(op.value)] * count))
 
 
@@ -50,7 +51,7 @@ def _elementwise(
             raise InternalError(f"a tile operand gives {result.type}", result.loc)
         low.define(result, function(*(low.get(operand) for operand in operands)))
         return
-    count = fragment(result.type).values
+    count = layout_of(result.type).values
     columns = []
     for operand in operands:
         if isinstance(operand.type, Tile):
@@ -88,7 +89,24 @@ def _select(low: Lowering, op: arith.Select) -> None:
 @lower(arith.Unary)
 def _unary(low: Lowering, op: arith.Unary) -> None:
     dtype = arith.element_type(op.value.type)
+    if op.kind in arith.FLOAT_KINDS:
+        _function(low, op, dtype)
+        return
     _elementwise(low, op.result, (op.value,), lambda a: _unary_scalar(low, op.kind, dtype, a))
+
+
+def _function(low: Lowering, op: arith.Unary, dtype: DType) -> None:
+    """A function of floats; narrow ones are computed in float32."""
+    wide = dtypes.float32 if dtype.bits < 32 else dtype
+
+    def compute(value: Any) -> Any:
+        return function_of(low, op, op.kind, wide, convert(low, value, dtype, wide))
+
+    if isinstance(op.result.type, Tile):
+        elements = [compute(element) for element in low.elements(op.value)]
+        low.define(op.result, _as_tile(low, elements, wide, dtype))
+    else:
+        low.define(op.result, convert(low, compute(low.get(op.value)), wide, dtype))
 
 
 def _unary_scalar(low: Lowering, kind: str, dtype: DType, value: Any) -> Any:
@@ -129,7 +147,11 @@ _PACKS: dict[DType, tuple[str, Any]] = {
 
 
 def _cast_tile(low: Lowering, value: Value, source: DType, dtype: DType) -> RegisterTile:
-    elements = low.elements(value)
+    return _as_tile(low, low.elements(value), source, dtype)
+
+
+def _as_tile(low: Lowering, elements: list[Any], source: DType, dtype: DType) -> RegisterTile:
+    """A tile of ``dtype`` from elements of ``source``."""
     if source != dtypes.float32 or dtype not in _PACKS:
         return RegisterTile(dtype, [convert(low, e, source, dtype) for e in elements])
     name, kind = _PACKS[dtype]

@@ -12,6 +12,7 @@ from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import control, protocol
 from tiledsl.codegen.ir.plan import ParamSlot, Plan, RolePlan
+from tiledsl.codegen.ir.types import BarrierType, Scalar, SharedTile, Tile, Type
 from tiledsl.codegen.nvptx.debug import DebugInfo
 from tiledsl.codegen.nvptx.llvm_ext import F32, I8, I32, SHARED_POINTER, VOID, llvm_name
 from tiledsl.codegen.nvptx.registry import LOWERINGS
@@ -26,12 +27,13 @@ SHARED_SYMBOL = "tiledsl_shared"
 
 # Intrinsics whose names LLVM 22 knows. Another name would silently become an external function.
 INTRINSICS = frozenset({
-    "llvm.abs", "llvm.copysign", "llvm.fabs", "llvm.floor", "llvm.fptosi.sat", "llvm.fptoui.sat",
-    "llvm.maximum", "llvm.minimum", "llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin",
+    "llvm.abs", "llvm.copysign", "llvm.exp2", "llvm.fabs", "llvm.floor", "llvm.fma",
+    "llvm.fptosi.sat", "llvm.fptoui.sat", "llvm.maximum", "llvm.minimum", "llvm.smax", "llvm.smin",
+    "llvm.sqrt", "llvm.umax", "llvm.umin", "llvm.nvvm.rsqrt.approx.f",
     "llvm.nvvm.e4m3x2.to.f16x2.rn", "llvm.nvvm.e5m2x2.to.f16x2.rn",
     "llvm.nvvm.ff.to.e4m3x2.rn", "llvm.nvvm.ff.to.e5m2x2.rn",
     "llvm.nvvm.ff2bf16x2.rn", "llvm.nvvm.ff2f16x2.rn", "llvm.nvvm.d2f.rz",
-    "llvm.nvvm.read.ptx.sreg.tid.x",
+    "llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.cluster.ctarank",
     *(f"llvm.nvvm.read.ptx.sreg.{what}.{axis}" for what in ("ctaid", "nctaid") for axis in "xyz"),
     "llvm.nvvm.shfl.sync.idx.i32",
 })  # fmt: skip
@@ -70,7 +72,8 @@ class Lowering:
         thread: i32 index of this thread in the block.
         group: i32 index of this thread's warpgroup in the block, uniform in a warp.
         where: who runs the code being emitted.
-        drawn_in: the ``wgmma.wait`` that is emitted on the paths out of a loop, by loop.
+        drawn_in: what stands behind a loop and is emitted on the paths out of it, by loop.
+        policies: L2 cache policies (i64) made in the entry block, by hint.
     """
 
     kernel: Kernel
@@ -86,7 +89,8 @@ class Lowering:
     thread: Any = None
     group: Any = None
     where: Where | None = None
-    drawn_in: dict[Op, protocol.WgmmaWait] = field(default_factory=dict)
+    drawn_in: dict[Op, DrawnIn] = field(default_factory=dict)
+    policies: dict[str, Any] = field(default_factory=dict)
     # Targets of the terminators; the innermost is the last.
     ifs: list[Join] = field(default_factory=list)
     loops: list[LoopTargets] = field(default_factory=list)
@@ -98,18 +102,15 @@ class Lowering:
 
     def block(self, block: Block) -> None:
         """Emit the operations of a block, as far as they can be reached."""
-        followers = [*block.ops[1:], None][: len(block.ops)]
-        for op, following in zip(block.ops, followers, strict=True):
-            if self.ended:
-                return
-            if isinstance(op, control.For | control.Loop) and _retires(following, op):
-                assert isinstance(following, protocol.WgmmaWait)
-                self.drawn_in[op] = following
-            if op in self.drawn_in.values():
-                for result, value in zip(op.results, op.operands, strict=True):
-                    self.define(result, self.get(value))
-            else:
-                self.operation(op)
+        place = 0
+        while place < len(block.ops) and not self.ended:
+            op = block.ops[place]
+            place += 1
+            drawn = draw_in(op, block.ops[place:])
+            if drawn is not None:
+                self.drawn_in[op] = drawn
+                place += len(drawn.before) + 1
+            self.operation(op)
 
     def operation(self, op: Op) -> None:
         function = LOWERINGS.get(type(op))
@@ -239,11 +240,42 @@ class Lowering:
         return self.builder.add(self.shared, I32(self.plan.shared_offset(name)))
 
 
-def _retires(op: Op | None, loop: control.For | control.Loop) -> bool:
-    """Whether ``op`` waits for accumulators that a loop leaves in flight (see ``LoopExit``)."""
-    if not isinstance(op, protocol.WgmmaWait) or not op.values:
-        return False
-    return all(value in loop.results for value in op.values)
+@dataclass(frozen=True, slots=True)
+class DrawnIn:
+    """What stands behind a loop and is emitted on the paths out of it (see ``LoopExit``).
+
+    Attributes:
+        before: operations between the loop and the wait.
+        wait: the ``wgmma.wait`` for accumulators that the loop leaves in flight.
+    """
+
+    before: Sequence[Op]
+    wait: protocol.WgmmaWait
+
+
+def draw_in(loop: Op, behind: Sequence[Op]) -> DrawnIn | None:
+    """What of the operations ``behind`` a loop belongs on the paths out of it, if anything.
+
+    Between the loop and the wait may stand what is emitted without a branch and reads no
+    accumulator in flight, such as the arrival that hands a turn on.
+    """
+    if not isinstance(loop, control.For | control.Loop):
+        return None
+    for number, op in enumerate(behind):
+        if isinstance(op, protocol.WgmmaWait):
+            if op.values and all(value in loop.results for value in op.values):
+                return DrawnIn(behind[:number], op)
+            return None
+        plain = not op.blocks and not op.is_terminator and not isinstance(op, protocol.Wgmma)
+        if not plain or any(not _in_one_register(result.type) for result in op.results):
+            return None
+        if any(isinstance(value.type, Tile) for value in op.operands):
+            return None
+    return None
+
+
+def _in_one_register(kind: Type) -> bool:
+    return isinstance(kind, Scalar | BarrierType | SharedTile)
 
 
 def shared_base(module: Any, builder: Any) -> Any:

@@ -88,27 +88,46 @@ class LoopExit(Join):
     Accumulators that are in flight must not meet others: where the paths of a loop that ran and
     of one that had no iteration join, ptxas would have to copy registers that an instruction in
     flight still writes, and serialises all of them instead (C7515). So the wait stands on each
-    path out of the loop, before the join, and not on the path around it.
+    path out of the loop, before the join, and not on the path around it. What stands between the
+    loop and the wait is emitted on all of these paths.
     """
 
     def __init__(self, low: Lowering, op: control.For | control.Loop, name: str) -> None:
-        super().__init__(low, [init.type for init in op.inits], name)
+        self.drawn = low.drawn_in.get(op)
+        before = self.drawn.before if self.drawn is not None else ()
         self.results = op.results
-        self.wait = low.drawn_in.get(op)
+        self.between = [result for inner in before for result in inner.results]
+        super().__init__(low, [value.type for value in (*op.results, *self.between)], name)
 
     def add(self, values: Sequence[Any]) -> Any:
-        if self.wait is None:
+        if self.drawn is None:
             return super().add(values)
-        values = list(values)
-        places = [self.results.index(value) for value in self.wait.values]
-        ready = retire(self.low, [values[place] for place in places], self.wait.pending)
+        values = [*values, *self._emit_between(values)]
+        wait = self.drawn.wait
+        places = [self.results.index(value) for value in wait.values]
+        ready = retire(self.low, [values[place] for place in places], wait.pending)
         for place, tile in zip(places, ready, strict=True):
             values[place] = tile
         return super().add(values)
 
-    def add_unentered(self, values: Sequence[Any]) -> Any:
-        """A path on which the loop did not run: nothing is in flight."""
-        return super().add(values)
+    def skip(self, values: Sequence[Any]) -> None:
+        """End the current block by going here without a run of the loop: nothing is in flight."""
+        self.low.builder.branch(super().add([*values, *self._emit_between(values)]))
+
+    def _emit_between(self, values: Sequence[Any]) -> list[Any]:
+        """What stands between the loop and the wait, on a path with these results of the loop."""
+        define_all(self.low, self.results, values)
+        for op in self.drawn.before if self.drawn is not None else ():
+            self.low.operation(op)
+        return [self.low.get(value) for value in self.between]
+
+    def finish(self) -> None:
+        """Go on emitting here, with all results."""
+        values = self.enter()
+        define_all(self.low, [*self.results, *self.between], values)
+        if self.drawn is not None and values:
+            wait = self.drawn.wait
+            define_all(self.low, wait.results, [self.low.get(value) for value in wait.values])
 
 
 def define_all(low: Lowering, results: Sequence[Value], values: Sequence[Any]) -> None:
@@ -170,14 +189,13 @@ def _for(low: Lowering, op: control.For) -> None:
     counts = _Counting(low, op)
     inits = [low.get(init) for init in op.inits]
     types = [init.type for init in op.inits]
-    body, exit_ = low.label("for"), LoopExit(low, op, "endfor")
-    end = exit_.add_unentered(inits)
+    body, skip, exit_ = low.label("for"), low.label("nothing"), LoopExit(low, op, "endfor")
     first = [[counts.start], *(flatten(init, builder) for init in inits)]
     fresh = _fresh_accumulators(low, op)
     for place in fresh:
         first[place] = [F32(ir.Undefined)] * len(first[place])
     before = builder.block
-    builder.cbranch(counts.any(), body, end)
+    builder.cbranch(counts.any(), body, skip)
     phis = _open_loop(low, body, op.body.args, first)
     counter = phis[0]
     again = _mark_fresh(low, op, fresh, before)
@@ -196,7 +214,10 @@ def _for(low: Lowering, op: control.For) -> None:
         keep_loop(low.module, builder.cbranch(more, body, over))
         builder.position_at_end(over)
         exit_.jump(carried)
-    define_all(low, op.results, exit_.enter())
+    builder.position_at_end(skip)
+    builder.debug_metadata = low.debug.location(op.loc)
+    exit_.skip(inits)
+    exit_.finish()
 
 
 def _fresh_accumulators(low: Lowering, op: control.For) -> list[int]:
@@ -299,7 +320,8 @@ def _loop(low: Lowering, op: control.Loop) -> None:
     body = low.label("loop")
     low.builder.branch(body)
     phis = _open_loop(low, body, op.body.args, inits)
-    targets = LoopTargets(Join(low, types, "next"), LoopExit(low, op, "endloop"))
+    exit_ = LoopExit(low, op, "endloop")
+    targets = LoopTargets(Join(low, types, "next"), exit_)
     low.loops.append(targets)
     low.block(op.body)
     low.loops.pop()
@@ -308,7 +330,7 @@ def _loop(low: Lowering, op: control.Loop) -> None:
         registers = [register for value in carried for register in flatten(value, low.builder)]
         keep_loop(low.module, low.builder.branch(body))
         _close_loop(low, phis, registers)
-    define_all(low, op.results, targets.exit.enter())
+    exit_.finish()
 
 
 # ------------------------------------------------------------------------- terminators

@@ -1,24 +1,38 @@
-"""The kernel around its roles: parameters, barrier initialisation, dispatch on warps."""
+"""The kernel around its roles: parameters, attributes, barrier initialisation, exit."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
-from tiledsl.codegen.ir.core import Block, Effect, Level
+from tiledsl.codegen.ir.core import Effect, Level
 from tiledsl.codegen.ir.kernel import Kernel
-from tiledsl.codegen.ir.ops import control, tile
-from tiledsl.codegen.ir.plan import ParamSlot, Plan, RolePlan
+from tiledsl.codegen.ir.ops import control, sync, tile
+from tiledsl.codegen.ir.plan import ParamSlot, Plan
 from tiledsl.codegen.ir.types import TensorType
-from tiledsl.codegen.nvptx import arith, barrier, memory, printf, staging, tma, wgmma
+from tiledsl.codegen.nvptx import (
+    arith,
+    async_copy,
+    barrier,
+    bulk_load,
+    cluster,
+    fragments,
+    global_tiles,
+    memory,
+    printf,
+    shared_tiles,
+    staging,
+    tma,
+    wgmma,
+    words,
+)
 from tiledsl.codegen.nvptx.casts import from_bits
 from tiledsl.codegen.nvptx.context import Lowering, Where, shared_base
 from tiledsl.codegen.nvptx.control import Join
 from tiledsl.codegen.nvptx.debug import DebugInfo
+from tiledsl.codegen.nvptx.dispatch import Dispatch
 from tiledsl.codegen.nvptx.llvm_ext import (
     GLOBAL_POINTER,
     I32,
@@ -34,10 +48,25 @@ from tiledsl.codegen.nvptx.targets import get_target
 from tiledsl.errors import InternalError, InvalidValue, SyntaxNotSupported
 
 # Importing a family registers its lowerings.
-FAMILIES = (arith, barrier, memory, printf, staging, tma, wgmma)
+FAMILIES = (
+    arith,
+    async_copy,
+    barrier,
+    bulk_load,
+    cluster,
+    fragments,
+    global_tiles,
+    memory,
+    printf,
+    shared_tiles,
+    staging,
+    tma,
+    wgmma,
+    words,
+)
 
 TRIPLE = "nvptx64-nvidia-cuda"
-WARPGROUP_WARPS = 4
+MAX_ARRIVALS = 2**20 - 1  # that an mbarrier counts
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*\Z", re.ASCII)
 
 
@@ -45,6 +74,7 @@ def lower_kernel(kernel: Kernel) -> str:
     """LLVM IR text of a kernel at protocol level."""
     target = get_target(kernel.target, kernel.loc)
     plan = _checked_plan(kernel)
+    cluster.check_cluster(kernel, target)
     module = ir.Module(kernel.name, context=ir.Context())
     module.triple = TRIPLE
     debug = DebugInfo(module, kernel.name, kernel.loc)
@@ -104,15 +134,15 @@ def _declare(module: Any, kernel: Kernel, plan: Plan) -> Any:
     kinds = [_parameter_type(slot) for slot in plan.params]
     function = ir.Function(module, ir.FunctionType(VOID, kinds), kernel.name)
     function.calling_convention = "ptx_kernel"
-    function.attributes = FunctionAttributes(
-        ("nounwind",),
-        {
-            # Both together fix the registers at entry, without which ptxas ignores setmaxnreg (H1).
-            "nvvm.maxntid": str(plan.threads),
-            "nvvm.minctasm": "1",
-            "denormal-fp-math-f32": "ieee,ieee",
-        },
-    )
+    attributes = {
+        # Both together fix the registers at entry, without which ptxas ignores setmaxnreg (H1).
+        "nvvm.maxntid": str(plan.threads),
+        "nvvm.minctasm": "1",
+        "denormal-fp-math-f32": "ieee,ieee",
+    }
+    if kernel.cluster_size > 1:
+        attributes["nvvm.cluster_dim"] = ",".join(map(str, kernel.cluster_dims))
+    function.attributes = FunctionAttributes(("nounwind",), attributes)
     for number, (argument, slot) in enumerate(zip(function.args, plan.params, strict=True)):
         argument.name = llvm_name(_parameter_name(kernel, slot, number))
         if slot.kind == "tensormap":
@@ -120,49 +150,7 @@ def _declare(module: Any, kernel: Kernel, plan: Plan) -> Any:
     return function
 
 
-# ----------------------------------------------------------------------------- dispatch
-
-
-@dataclass(slots=True)
-class _Segment:
-    """Neighbouring warpgroups that run the same: ``first`` ... ``end`` - 1."""
-
-    first: int
-    end: int
-    roles: list[RolePlan]
-    registers: int | None
-
-
-def segments(plan: Plan) -> list[_Segment]:
-    """Which warpgroups run what, in order.
-
-    Roles of one thread share a warpgroup, and may own idle warps in the next; all warps of a
-    warpgroup change its register count together, idle ones too.
-    """
-    found = []
-    groups = -(-plan.threads // 128)
-    group = 0
-    while group < groups:
-        warps = range(group * WARPGROUP_WARPS, (group + 1) * WARPGROUP_WARPS)
-        here = [
-            r
-            for r in plan.roles
-            if r.first_warp < warps.stop and warps.start < r.first_warp + r.warps
-        ]
-        end = group + 1
-        if any(role.mode == "warpgroup" for role in here):
-            if len(here) > 1 or here[0].first_warp != warps.start:
-                raise InternalError(f"roles share warpgroup {group} with {here[0].name!r}")
-            end = group + here[0].parts
-            starting = here
-        else:
-            starting = [role for role in here if role.first_warp in warps]
-        budgets = {role.registers for role in here}
-        if len(budgets) > 1:
-            raise InternalError(f"roles of warpgroup {group} disagree on registers: {budgets}")
-        found.append(_Segment(group, end, starting, next(iter(budgets), None)))
-        group = end
-    return found
+# ------------------------------------------------------------------------------- the body
 
 
 class _Entry:
@@ -171,7 +159,15 @@ class _Entry:
     def __init__(self, low: Lowering) -> None:
         self.low = low
         self.plan = low.plan
-        self.roles = {op.name: op for op in low.kernel.body.ops if isinstance(op, control.Role)}
+        body = low.kernel.body
+        self.roles = {op.name: op.body for op in body.ops if isinstance(op, control.Role)}
+        self.barriers = [
+            op for op in body.walk() if isinstance(op, tile.PipelineCreate | sync.MbarrierCreate)
+        ]
+        self.words = [op for op in body.walk() if isinstance(op, sync.WordCreate)]
+        # Whether other blocks signal barriers of this one, or write where these guard.
+        self.shares = bool(self.barriers) and low.kernel.cluster_size > 1
+        self.met = not self.shares  # whether this thread knows that all blocks are ready
 
     def emit(self) -> None:
         low = self.low
@@ -184,10 +180,14 @@ class _Entry:
         if self.roles:
             self._before_roles()
         if not low.ended:
-            self._dispatch()
+            self._await_cluster()
+            bodies = self.roles or {role.name: low.kernel.body for role in self.plan.roles}
+            Dispatch(low, bodies, main=not self.roles).emit()
         low.exit.enter()
         low.builder.debug_metadata = low.debug.location(low.kernel.loc)
         if not low.ended:
+            if self.shares:
+                cluster.leave_together(low)
             low.builder.ret_void()
 
     def _bind_parameters(self) -> None:
@@ -203,35 +203,61 @@ class _Entry:
                 low.define(value, from_bits(low, argument, slot.dtype))
 
     def _prepare(self) -> None:
-        """One thread fetches the tensor maps and initialises all barriers; then all go on."""
+        """One thread fetches the tensor maps and initialises all barriers; then all go on.
+
+        In a cluster all threads of all its blocks go on together, but only where they need the
+        barriers: see ``_await_cluster``.
+        """
         low, builder = self.low, self.low.builder
-        rings = [op for op in low.kernel.body.walk() if isinstance(op, tile.PipelineCreate)]
         maps = [a for s, a in low.slots.items() if s.kind == "tensormap"]
-        if not rings and not maps:
+        if not self.barriers and not self.words and not maps:
             return
         inside, behind = low.label("init"), low.label("start")
         builder.cbranch(builder.icmp_unsigned("==", low.thread, I32(0)), inside, behind)
         builder.position_at_end(inside)
         for tensor_map in maps:
             low.asm("prefetch.tensormap [$0];", [("l", tensor_map)])
-        for ring in rings:
-            self._init_barriers(ring)
-        if rings:
+        for op in self.barriers:
+            self._init_barriers(op)
+        for word in self.words:
+            words.init_word(low, word)
+        if self.words and self.shares:
+            # What follows then orders nothing by itself (it is relaxed).
+            low.asm("fence.acq_rel.cluster;")
+        if self.barriers:
             low.asm("fence.mbarrier_init.release.cluster;")
         builder.branch(behind)
         builder.position_at_end(behind)
-        if rings:
+        if self.shares:
+            low.asm(f"bar.warp.sync 0xffffffff; {cluster.ARRIVE_RELAXED}", convergent=True)
+        elif self.barriers or self.words:
             low.asm("bar.sync 0;", convergent=True)
 
-    def _init_barriers(self, ring: tile.PipelineCreate) -> None:
+    def _await_cluster(self) -> None:
+        """Wait until every block of the cluster has initialised its barriers."""
+        if not self.met:
+            self.met = True
+            self.low.asm(cluster.WAIT, convergent=True)
+
+    def _init_barriers(self, op: tile.PipelineCreate | sync.MbarrierCreate) -> None:
         low = self.low
-        for which in ("full", "empty"):
-            count = self.plan.counts[ring.name, which]
+        if isinstance(op, sync.MbarrierCreate):
+            rows = [("raw", op.name, op.number)]
+        else:
+            rows = [(which, f"{op.name}.{which}", op.ring.stages) for which in ("full", "empty")]
+        for which, item, number in rows:
+            count = self.plan.counts.get((op.name, which), 0)
+            if not 1 <= count <= MAX_ARRIVALS:
+                raise InvalidValue(
+                    f"a phase of the mbarriers {item!r} is completed by {count} arrivals: expected"
+                    f" 1 to {MAX_ARRIVALS}",
+                    op.loc,
+                )
             inits = [
                 f"mbarrier.init.shared::cta.b64 [$0+{MBARRIER_BYTES * n}], {count};"
-                for n in range(ring.ring.stages)
+                for n in range(number)
             ]
-            low.asm(" ".join(inits), [("r", low.shared_at(f"{ring.name}.{which}"))])
+            low.asm(" ".join(inits), [("r", low.shared_at(item))])
 
     def _before_roles(self) -> None:
         """What stands outside of the roles: all warps run it."""
@@ -250,6 +276,8 @@ class _Entry:
             if isinstance(op, control.Role):
                 seen = op
             elif seen is None or op.effect in (Effect.PURE, Effect.READ):
+                if op.effect is not Effect.PURE:
+                    self._await_cluster()
                 low.operation(op)
             elif not op.is_terminator:
                 raise SyntaxNotSupported(
@@ -259,82 +287,3 @@ class _Entry:
                     notes=((f"role {seen.name!r} stands before it", seen.loc),),
                     hint="move this before the first role, or into a role",
                 )
-
-    def _dispatch(self) -> None:
-        """A chain of branches on the warpgroup's index, which ptxas must know to be uniform."""
-        low = self.low
-        found = segments(self.plan)
-        low.group = I32(0)
-        if len(found) > 1 or found[0].end > 1:
-            low.group = self._uniform(low.builder.lshr(low.thread, I32(7)))
-        for segment in found[:-1]:
-            mine, others = low.label(_label(segment.roles)), low.label("dispatch")
-            is_mine = low.builder.icmp_unsigned("<", low.group, I32(segment.end))
-            low.builder.cbranch(is_mine, mine, others)
-            low.builder.position_at_end(mine)
-            self._segment(segment)
-            low.builder.position_at_end(others)
-        self._segment(found[-1])
-
-    def _uniform(self, value: Any) -> Any:
-        """Lane 0's value: the same number, but known to be the same in the whole warp."""
-        arguments = (I32(-1), value, I32(0), I32(31))
-        return self.low.intrinsic("llvm.nvvm.shfl.sync.idx.i32", I32, arguments)
-
-    def _segment(self, segment: _Segment) -> None:
-        low = self.low
-        self._set_registers(segment.registers)
-        for role in segment.roles:
-            if role.mode == "warpgroup":
-                self._run(role, self._warpgroup(role))
-                return
-            mine, others = low.label(f"role.{role.name}"), low.label("others")
-            first = I32(role.first_warp * 32)
-            low.builder.cbranch(low.builder.icmp_unsigned("==", low.thread, first), mine, others)
-            low.builder.position_at_end(mine)
-            self._run(role, Where(role, True, I32(0), None, None))
-            low.builder.position_at_end(others)
-        self._leave()
-
-    def _set_registers(self, registers: int | None) -> None:
-        entry = self.plan.entry_registers
-        if registers is None or entry is None or registers == entry:
-            return
-        if "setmaxnreg" not in self.low.target.features:
-            return
-        way = "inc" if registers > entry else "dec"
-        self.low.asm(f"setmaxnreg.{way}.sync.aligned.u32 {registers};", convergent=True)
-
-    def _warpgroup(self, role: RolePlan) -> Where:
-        low, builder = self.low, self.low.builder
-        part: Any = I32(0)
-        if role.parts > 1:
-            first = role.first_warp // WARPGROUP_WARPS
-            part = builder.sub(low.group, I32(first)) if first else low.group
-        thread = builder.and_(low.thread, I32(127))
-        return Where(
-            role=role,
-            single=False,
-            part=part,
-            leads_part=builder.icmp_unsigned("==", thread, I32(0)),
-            leads_role=builder.icmp_unsigned("==", low.thread, I32(role.first_warp * 32)),
-        )
-
-    def _run(self, role: RolePlan, where: Where) -> None:
-        self.low.where = where
-        self.low.block(self._body(role))
-        if not self.low.ended:
-            self._leave()
-
-    def _body(self, role: RolePlan) -> Block:
-        if not self.roles:
-            return self.low.kernel.body
-        return self.roles[role.name].body
-
-    def _leave(self) -> None:
-        assert self.low.exit is not None
-        self.low.exit.jump()
-
-
-def _label(roles: Sequence[RolePlan]) -> str:
-    return "warpgroup." + ".".join(role.name for role in roles) if roles else "idle"

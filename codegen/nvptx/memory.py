@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tiledsl.codegen.ir.core import Value
-from tiledsl.codegen.ir.ops import protocol, tile
+from tiledsl.codegen.ir.ops import memory, protocol, tile
 from tiledsl.codegen.ir.plan import ParamSlot
-from tiledsl.codegen.ir.types import LocalType, RingType, TensorType
+from tiledsl.codegen.ir.types import LocalType, RingType, SharedArrayType, TensorType
 from tiledsl.codegen.nvptx.casts import as_bits, as_word, from_bits
 from tiledsl.codegen.nvptx.context import Lowering
 from tiledsl.codegen.nvptx.llvm_ext import I8, I32, I64
@@ -137,6 +137,18 @@ def _payload_tile(low: Lowering, op: tile.PayloadTile) -> None:
     base = low.shared_at(f"{low.get(op.ring)}.{array.name}")
     offset = low.builder.mul(low.get(op.index), I32(array.pitch))
     low.define(op.result, low.builder.add(base, offset))
+
+
+@lower(memory.SharedCreate)
+def _shared_create(low: Lowering, op: memory.SharedCreate) -> None:
+    low.define(op.result, low.shared_at(op.name))
+
+
+@lower(memory.SharedAt)
+def _shared_at(low: Lowering, op: memory.SharedAt) -> None:
+    assert isinstance(op.array.type, SharedArrayType)
+    offset = low.builder.mul(low.get(op.index), I32(op.array.type.array.pitch))
+    low.define(op.result, low.builder.add(low.get(op.array), offset))
 
 
 @lower(tile.SharedTranspose)

@@ -6,55 +6,20 @@ the hardware deals the registers to the rows. Other sizes are stored two neighbo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.layouts import MMA_ROWS, WgmmaFragment
 from tiledsl.codegen.ir.ops import protocol
 from tiledsl.codegen.ir.types import BufferType, Tile
-from tiledsl.codegen.nvptx.casts import as_bits
 from tiledsl.codegen.nvptx.context import Lowering
-from tiledsl.codegen.nvptx.llvm_ext import I16, I32
+from tiledsl.codegen.nvptx.llvm_ext import I32
+from tiledsl.codegen.nvptx.packing import store_pairs, words
 from tiledsl.codegen.nvptx.registry import lower
+from tiledsl.codegen.nvptx.shared_address import Place, place
 from tiledsl.codegen.nvptx.values import RegisterTile, fragment
 from tiledsl.errors import InternalError
 
 COLUMNS = 8  # of one matrix, and of the run of columns that four lanes share
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a lane stores in a box: ``base + (offset of the columns ^ flip)``.
-
-    The swizzle XORs the 16-byte chunk number with bits of the row. The bits that come from the
-    lane and those that come from the columns are disjoint, so the lane's own part of the offset
-    and the row's bits make one value, ``flip``, that serves all columns.
-    """
-
-    base: Any  # i32: address of the lane's row in the buffer's first box
-    flip: Any  # i32
-    row_bytes: int
-
-    def at(self, low: Lowering, box: int, row: int, column_bytes: int) -> Any:
-        """The address for columns at ``column_bytes``, ``row`` rows further down."""
-        inside = low.builder.xor(self.flip, I32(column_bytes)) if column_bytes else self.flip
-        address = low.builder.add(self.base, inside)
-        further = box + row * self.row_bytes
-        return low.builder.add(address, I32(further)) if further else address
-
-
-def _place(low: Lowering, buffer: Any, kind: BufferType, row: Any, lane_bytes: Any) -> _Place:
-    """``row`` is this lane's row (i32), ``lane_bytes`` its offset within the columns (i32)."""
-    builder = low.builder
-    row_bytes = kind.shape[1] * kind.dtype.itemsize
-    start = builder.mul(row, I32(row_bytes))
-    flip = lane_bytes
-    if kind.swizzle:
-        mask = {128: 7, 64: 3, 32: 1}[kind.swizzle]
-        bits = builder.and_(builder.lshr(start, I32(7)), I32(mask))
-        flip = builder.xor(lane_bytes, builder.shl(bits, I32(4)))
-    return _Place(builder.add(buffer, start), flip, row_bytes)
 
 
 @lower(protocol.StagingWrite)
@@ -75,6 +40,11 @@ def _write(low: Lowering, op: protocol.StagingWrite) -> None:
     writer(low, op, tile, layout, kind, warp_row, lane)
 
 
+def _place(low: Lowering, buffer: Any, kind: BufferType, row: Any, lane_bytes: Any) -> Place:
+    row_bytes = kind.shape[1] * kind.dtype.itemsize
+    return place(low, buffer, row, lane_bytes, row_bytes, kind.swizzle)
+
+
 def _write_matrices(
     low: Lowering,
     op: protocol.StagingWrite,
@@ -90,34 +60,28 @@ def _write_matrices(
     lane_bytes = builder.and_(lane, I32(16))  # 16 bytes, for lanes 16 ... 31
     if kind.shape[1] == COLUMNS:
         lane_bytes = I32(0)  # one run of columns: lanes 16 ... 31 give no addresses
-    place = _place(low, low.get(op.buffer), kind, row, lane_bytes)
-    words = _words(low, tile)
+    where = _place(low, low.get(op.buffer), kind, row, lane_bytes)
+    found = words(low, tile)
     for number in range(op.boxes):
         box = (op.first_box + number) * kind.nbytes // kind.count
         for block in range(layout.blocks):
             first = (block * layout.columns + op.column + number * kind.shape[1]) // 4
+            further = box + block * MMA_ROWS * kind.shape[1] * kind.dtype.itemsize
             for column in range(0, kind.shape[1], 2 * COLUMNS):
                 count = 4 if column + COLUMNS < kind.shape[1] else 2
-                address = place.at(low, box, block * MMA_ROWS, 2 * column)
                 at = first + column // 4
-                names = ", ".join(f"${n + 1}" for n in range(count))
-                low.asm(
-                    f"stmatrix.sync.aligned.m8n8.x{count}.shared.b16 [$0], {{{names}}};",
-                    [("r", address), *(("r", word) for word in words[at : at + count])],
-                    convergent=True,
-                )
+                store_matrices(low, where.at(low, further, 2 * column), found[at : at + count])
 
 
-def _words(low: Lowering, tile: RegisterTile) -> list[Any]:
-    """Neighbouring 16-bit elements as 32-bit words, the first in the lower half."""
-    builder = low.builder
-    if tile.pairs is not None:
-        return [builder.bitcast(pair, I32) for pair in tile.pairs]
-    halves = [builder.zext(as_bits(low, e, tile.dtype), I32) for e in tile.unpack(builder)]
-    return [
-        builder.or_(first, builder.shl(second, I32(16)))
-        for first, second in zip(halves[0::2], halves[1::2], strict=True)
-    ]
+def store_matrices(low: Lowering, address: Any, found: list[Any], *, trans: bool = False) -> None:
+    """``stmatrix`` of two or four 8 x 8 matrices of 16-bit elements, one word a lane of each."""
+    names = ", ".join(f"${n + 1}" for n in range(len(found)))
+    how = ".trans" if trans else ""
+    low.asm(
+        f"stmatrix.sync.aligned.m8n8.x{len(found)}{how}.shared.b16 [$0], {{{names}}};",
+        [("r", address), *(("r", word) for word in found)],
+        convergent=True,
+    )
 
 
 def _write_pairs(
@@ -138,45 +102,14 @@ def _write_pairs(
         _place(low, buffer, kind, builder.add(row, I32(8 * half)) if half else row, lane_bytes)
         for half in (0, 1)
     ]
-    text, pairs = _pairs(low, tile)
+    text, pairs = store_pairs(low, tile)
     for number in range(op.boxes):
         box = (op.first_box + number) * kind.nbytes // kind.count
         for block in range(layout.blocks):
             first = (block * layout.columns + op.column + number * kind.shape[1]) // 4
+            further = box + block * MMA_ROWS * kind.shape[1] * itemsize
             for column in range(0, kind.shape[1], COLUMNS):
-                for half, place in enumerate(places):
-                    address = place.at(low, box, block * MMA_ROWS, column * itemsize)
+                for half, where in enumerate(places):
+                    address = where.at(low, further, column * itemsize)
                     operands = pairs[first + column // 4 + half]
-                    low.asm(text, [("r", address), *operands])
-
-
-def _pairs(low: Lowering, tile: RegisterTile) -> tuple[str, list[list[tuple[str, Any]]]]:
-    """The store of two neighbours, and its operands for each pair."""
-    builder, dtype = low.builder, tile.dtype
-    if dtype.bits == 8:
-        return "st.shared.b16 [$0], $1;", [[("h", pair)] for pair in _bytes(low, tile, dtype)]
-    text = f"st.shared.v2.b{dtype.bits} [$0], {{$1, $2}};"
-    constraint = _constraint(dtype)
-    elements = tile.unpack(builder)
-    return text, [
-        [(constraint, first), (constraint, second)]
-        for first, second in zip(elements[0::2], elements[1::2], strict=True)
-    ]
-
-
-def _constraint(dtype: DType) -> str:
-    if dtype.is_float:
-        return "f" if dtype.bits == 32 else "d"
-    return "r" if dtype.bits == 32 else "l"
-
-
-def _bytes(low: Lowering, tile: RegisterTile, dtype: DType) -> list[Any]:
-    """Neighbouring bytes as 16-bit words, the first in the lower half."""
-    builder = low.builder
-    if tile.pairs is not None:
-        return tile.pairs
-    found = [builder.zext(as_bits(low, e, dtype), I16) for e in tile.unpack(builder)]
-    return [
-        builder.or_(first, builder.shl(second, I16(8)))
-        for first, second in zip(found[0::2], found[1::2], strict=True)
-    ]
+                    low.asm(f"st.shared.{text};", [("r", address), *operands])

@@ -21,6 +21,7 @@ class Target:
         thread_registers: registers that one thread can address.
         threads: threads that a block may have.
         named_barriers: barriers of a block, number 0 (all threads) included.
+        cluster_blocks: blocks that a cluster may have on every GPU of this kind.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Target:
     thread_registers: int
     threads: int
     named_barriers: int
+    cluster_blocks: int
 
     @property
     def limits(self) -> Limits:
@@ -64,6 +66,7 @@ TARGETS: dict[str, Target] = {
         thread_registers=255,
         threads=1024,
         named_barriers=16,
+        cluster_blocks=8,
     ),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.dtypes import DType
-from tiledsl.codegen.ir.layouts import WgmmaFragment
+from tiledsl.codegen.ir.layouts import SliceLayout, WgmmaFragment
 from tiledsl.codegen.ir.types import (
     BarrierType,
     BufferType,
@@ -83,11 +83,19 @@ class RegisterTile:
         return found
 
 
-def fragment(tile: Tile) -> WgmmaFragment:
+def layout_of(tile: Tile) -> WgmmaFragment | SliceLayout:
     """The layout of a register tile, which the layout pass has set."""
-    if not isinstance(tile.layout, WgmmaFragment):
+    if not isinstance(tile.layout, WgmmaFragment | SliceLayout):
         raise InternalError(f"a register tile without a layout reached the lowering: {tile}")
     return tile.layout
+
+
+def fragment(tile: Tile) -> WgmmaFragment:
+    """The layout of a register tile of rank 2."""
+    layout = layout_of(tile)
+    if not isinstance(layout, WgmmaFragment):
+        raise InternalError(f"expected a register tile of rank 2: {tile}")
+    return layout
 
 
 def machine_types(type: Type) -> list[Any]:
@@ -100,7 +108,7 @@ def machine_types(type: Type) -> list[Any]:
         case Scalar():
             return [LLVM_TYPES[type.dtype]]
         case Tile():
-            return [LLVM_TYPES[type.dtype]] * fragment(type).values
+            return [LLVM_TYPES[type.dtype]] * layout_of(type).values
         case SharedTile() | BarrierType() | BufferType():
             return [I32]
         case _:

@@ -7,20 +7,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tiledsl.codegen.checks.accesses import check_accesses
+from tiledsl.codegen.checks.clusters import check_clusters
 from tiledsl.codegen.checks.linear import check_linear_stages
+from tiledsl.codegen.checks.raw_bytes import check_raw_bytes
+from tiledsl.codegen.checks.ready import check_ready
+from tiledsl.codegen.checks.turns import check_turns
 from tiledsl.codegen.ir.core import Level
 from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.plan import Limits
 from tiledsl.codegen.ir.verifier import verify
+from tiledsl.codegen.passes.derive_axes import derive_axes
 from tiledsl.codegen.passes.derive_bytes import derive_bytes
+from tiledsl.codegen.passes.derive_counts import derive_counts
 from tiledsl.codegen.passes.derive_lookahead import derive_lookahead
 from tiledsl.codegen.passes.expand_pipelines import expand_pipelines
 from tiledsl.codegen.passes.expand_stores import expand_stores
 from tiledsl.codegen.passes.infer_layouts import infer_layouts
 from tiledsl.codegen.passes.order_elements import order_elements
+from tiledsl.codegen.passes.order_shared import order_shared
 from tiledsl.codegen.passes.plan_params import plan_params
 from tiledsl.codegen.passes.plan_roles import plan_roles
 from tiledsl.codegen.passes.plan_shared import plan_shared
+from tiledsl.codegen.passes.replicate_roles import replicate_roles
 from tiledsl.codegen.passes.rewrite import remove_dead
 from tiledsl.codegen.passes.schedule_async import schedule_async
 from tiledsl.codegen.passes.take_requirements import take_requirements
@@ -68,16 +76,24 @@ def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -
     passes: list[tuple[str, Pass]] = [
         # Tile level: what the user said, checked.
         ("check_linear_stages", check_linear_stages),
+        ("check_turns", check_turns),
+        ("check_ready", check_ready),
+        ("check_clusters", check_clusters),
+        ("check_raw_bytes", check_raw_bytes),
         ("check_accesses", check_accesses),
         ("derive_bytes", derive_bytes),
         ("derive_lookahead", derive_lookahead),
+        ("derive_axes", derive_axes),
+        ("replicate_roles", replicate_roles),
         ("infer_layouts", infer_layouts),
+        ("derive_counts", derive_counts),
         ("take_requirements", take_requirements),
         # Down to protocol level.
         ("expand_stores", lower),
         ("expand_pipelines", expand_pipelines),
         ("schedule_async", schedule_async),  # needs the barriers that the pipelines became
         ("order_elements", order_elements),
+        ("order_shared", order_shared),
         ("remove_dead", finish),
         # Plans: nothing changes the program any more.
         ("plan_roles", lambda k: plan_roles(k, limits)),

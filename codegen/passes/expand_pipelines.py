@@ -1,210 +1,307 @@
 """Pipelines become mbarriers: waits, arrivals, byte counts and ring cursors.
 
-Each side of a ring that a role uses gets two variables of that role: ``slot``, the next slot to
-acquire, and ``parity``, the phase parity to wait for there. The producer waits on ``empty`` and
-starts with parity 1, so that its first lap falls through; the consumer waits on ``full`` and
-starts with parity 0. An acquire waits and steps the cursor; the parity flips when it wraps. The
-cursors live as long as the role, so they go on counting from tile to tile.
+An acquire waits for the slot where its side stands and steps the cursor (``ring_cursor``). Who
+arrives how often is what ``derive_counts`` counts, and this pass places it. A producer arrives
 
-A producer whose stage receives loads arrives at once and announces their bytes: the bytes then
-complete the phase, and its release has nothing left to do. A producer without loads arrives at its
-release. A consumer's release arrives on ``empty``, once for each part of the role.
+* at its acquire, and announces the bytes of the loads that complete the phase;
+* at its release: each part behind its stores, fenced for TMA and wgmma; every thread when its
+  ``cp.async`` copies have landed; or once, when all threads of the role have got there.
+
+Every stage of a producer sees the arrivals of all the kinds of fillings that its stages have. A
+consumer's release arrives on ``empty``, once for each part, when all threads of the part are done.
+
+Who waits: all threads of a role, since all of them must get somewhere before the next phase; but of
+a producer of nothing but loads the one that loads, for the others may be so late that the phase
+they wait for and the next one have gone by (decision 0007).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiledsl.codegen.ir.core import Block, Op, Value
-from tiledsl.codegen.ir.kernel import Kernel, roles_of
-from tiledsl.codegen.ir.ops import protocol, tile
+from tiledsl.codegen.ir.core import Block, Op, Value, users
+from tiledsl.codegen.ir.kernel import Kernel
+from tiledsl.codegen.ir.ops import copy, protocol, ring, sync, tile
 from tiledsl.codegen.ir.types import RingType
+from tiledsl.codegen.passes.expand_turns import Handover, Turns, make_handover
+from tiledsl.codegen.passes.probes import decides_waits_only
 from tiledsl.codegen.passes.rewrite import Emitter, blocks_of, emitter
-from tiledsl.errors import StageError
+from tiledsl.codegen.passes.ring_cursor import Cursors, following
+from tiledsl.codegen.passes.ring_use import (
+    CONSUMER,
+    COPIES,
+    LOADS,
+    PRODUCER,
+    SIGNALS_ON,
+    STORES,
+    WAITS_ON,
+    RoleUse,
+    role_uses,
+)
+from tiledsl.errors import InternalError
 
-PRODUCER, CONSUMER = "producer", "consumer"
+# What makes objects in shared memory: in a kernel without roles, in the body that uses them.
+CREATES = (tile.PipelineCreate, sync.MbarrierCreate)
 
 
-@dataclass(slots=True)
-class _Cursor:
-    """Where one side of a ring stands in a role."""
-
-    slot: Value
-    parity: Value
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Held:
-    """A stage after expansion: its slot, and whether the full barrier was already signalled."""
+    """A stage after expansion. ``nbytes`` were announced when it was acquired."""
 
     ring: Value
     side: str
     slot: Value
-    signalled: bool = False
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """What ``cp.async`` writes, in any role: stages of rings, and tiles behind own mbarriers."""
+
+    rings: frozenset[Value]
+    rows: frozenset[Value]
 
 
 def expand_pipelines(kernel: Kernel) -> None:
-    """Replace every ``pipeline.*`` and ``stage.*`` operation but ``pipeline.create``."""
+    """Replace every ``pipeline.*``, ``stage.*`` and ``turn.*`` but ``pipeline.create``."""
     assert kernel.plan is not None
-    sides: dict[Value, dict[str, list[str]]] = {}
-    for name, body in roles_of(kernel):
-        many = kernel.plan.role(name).mode != "thread"
-        _RoleExpander(name, body, sides, many).run()
-    for ring, by_side in sides.items():
-        _count_arrivals(kernel, ring, by_side)
-
-
-def _count_arrivals(kernel: Kernel, ring: Value, by_side: dict[str, list[str]]) -> None:
-    """Arrivals that complete a phase, from the roles that use each side of the ring."""
-    assert kernel.plan is not None and isinstance(ring.owner, tile.PipelineCreate)
-    name = ring.owner.name
-    for side, other in ((PRODUCER, CONSUMER), (CONSUMER, PRODUCER)):
-        if not by_side.get(side):
-            raise StageError(
-                f"pipeline {name!r} has a {other} but no {side}: its {other} would wait for ever",
-                ring.loc,
-                notes=tuple((f"role {role!r} is a {other}", None) for role in by_side[other]),
-                hint=f"let a role acquire stages from {name}.{side}()",
-            )
-    if len(by_side[PRODUCER]) > 1:
-        roles = " and ".join(repr(role) for role in by_side[PRODUCER])
-        raise StageError(
-            f"pipeline {name!r} has {len(by_side[PRODUCER])} producers, roles {roles}: expected"
-            " one, because every stage is filled by one role",
-            ring.loc,
-            hint="give each loading role a pipeline of its own",
-        )
-    kernel.plan.counts[name, "full"] = 1
-    kernel.plan.counts[name, "empty"] = sum(
-        kernel.plan.role(role).parts for role in by_side[CONSUMER]
+    roles = role_uses(kernel)
+    handover = make_handover(kernel, roles)
+    copied = _Copied(
+        frozenset(r for role in roles for (r, _), use in role.rings.items() if COPIES in use.kinds),
+        frozenset(
+            row
+            for role in roles
+            for op in role.body.walk()
+            if isinstance(op, copy.AsyncCopy)
+            for row in role.rows(op.barrier)
+        ),
     )
+    for role in roles:
+        many = kernel.plan.role(role.name).mode != "thread"
+        _RoleExpander(role, handover, copied, many=many).run()
 
 
 class _RoleExpander:
-    def __init__(
-        self, name: str, body: Block, sides: dict[Value, dict[str, list[str]]], many: bool
-    ) -> None:
-        self.name = name
-        # Of many threads one starts the loads, and it alone waits for empty slots: the others
-        # may be so late that the phase they wait for and the next one have gone by.
-        self.producer_elect = "role" if many else "all"
+    def __init__(self, role: RoleUse, handover: Handover, copied: _Copied, *, many: bool) -> None:
+        self.role = role
+        self.body = role.body
         self.many = many
+        self.copied = copied
+        self.cursors = Cursors()
+        self.turns = Turns(role, handover, self.cursors, many=many)
         # Stages behind whose acquire the threads of a part have met: a wgmma needs all of them.
         self.met: set[Value] = set()
-        self.body = body
-        self.sides = sides
-        self.cursors: dict[tuple[Value, str], _Cursor] = {}
         self.stages: dict[Value, _Held] = {}
         self.values: dict[Value, Value] = {}
-        self.header: list[Op] = []
+        self.by_hand = frozenset(role.by_hand)
+        self.used = users(role.body) if _probes(role.body) else {}
 
     def run(self) -> None:
         for block in blocks_of(self.body):
             ops: list[Op] = []
             acquired: set[Value] = set()
             for op in block.ops:
-                op.replace_operands(self.values)
                 if isinstance(op, tile.AcquireConsumer):
                     acquired.add(op.result)
                 elif isinstance(op, tile.Mma):
                     self.met |= acquired
                 ops += self._expand(op)
             block.ops = ops
-        for op in self.body.walk():
-            op.replace_operands(self.values)
+        if self.values:
+            for op in self.body.walk():
+                op.replace_operands(self.values)
         # In a kernel without roles the rings are created in this very block: stay behind them.
-        creates = [i for i, op in enumerate(self.body.ops) if isinstance(op, tile.PipelineCreate)]
+        creates = [i for i, op in enumerate(self.body.ops) if isinstance(op, CREATES)]
         at = creates[-1] + 1 if creates else 0
-        self.body.ops[at:at] = self.header
+        self.body.ops[at:at] = self.cursors.header + self.turns.header
 
     def _expand(self, op: Op) -> list[Op]:
         out = emitter(op.loc)
         match op:
             case tile.AcquireProducer():
-                self._acquire(out, op, op.ring, PRODUCER, op.nbytes or 0)
+                self._acquire(out, op, op.ring, PRODUCER, op.ready)
             case tile.AcquireConsumer():
-                self._acquire(out, op, op.ring, CONSUMER, 0)
+                self._acquire(out, op, op.ring, CONSUMER, op.ready)
             case tile.StageIndex():
-                self.values[op.result] = self.stages[op.stage].slot
+                self.values[op.result] = self._held(op.stage, op).slot
             case tile.StageBarrier():
-                held = self.stages[op.stage]
-                which = "full" if held.side == PRODUCER else "empty"
-                self.values[op.result] = _barrier(out, held, which)
+                held = self._held(op.stage, op)
+                barrier = _barrier(out, held.ring, held.slot, SIGNALS_ON[held.side])
+                self.values[op.result] = barrier
             case tile.Release():
-                held = self.stages[op.stage]
-                if held.side == CONSUMER:
-                    if self.many and op.stage not in self.met:
-                        # One thread arrives for its part: none may still wait for this phase, or
-                        # the producer could fill the slot again before it has looked.
-                        out.add(protocol.PartSync())
-                    empty = _barrier(out, held, "empty")
-                    out.add(protocol.MbarrierArrive(empty, (), "part"))
-                elif not held.signalled:
-                    out.add(protocol.MbarrierArrive(_barrier(out, held, "full"), (), "role"))
+                if op.signal:
+                    self._release(out, op)
+            case ring.StageArrive():
+                self._arrive_early(out, op)
             case tile.Drain():
                 self._drain(out, op.ring)
             case tile.ExpectBytes():
                 pass  # checked and told to the barrier by the acquire
+            case ring.TryAcquire():
+                self._try(out, op)
+            case ring.Position():
+                slot, _ = self.cursors.of(op.ring, op.side).get(out)
+                self.values[op.result] = slot
+            case ring.Wait():
+                slot, parity = self.cursors.of(op.ring, op.side).get(out)
+                self._wait(out, op.ring, op.side, slot, parity, op.ready)
+            case ring.Signal():
+                slot, _ = self.cursors.of(op.ring, op.side).get(out)
+                self._arrive(out, op.ring, op.side, slot)
+            case ring.Step():
+                cursor = self.cursors.of(op.ring, op.side)
+                cursor.step(out, *cursor.get(out))
+            case sync.TurnBegin():
+                self.turns.begin(out, op)
+            case sync.TurnEnd():
+                self._publish(out)
+                self.turns.end(out, op)
             case _:
-                return [op]
+                return self._keep(out, op)
         return out.block.ops
 
-    def _cursor(self, ring: Value, side: str) -> _Cursor:
-        key = (ring, side)
-        if key not in self.cursors:
-            assert isinstance(ring.owner, tile.PipelineCreate)
-            users = self.sides.setdefault(ring, {}).setdefault(side, [])
-            users.append(self.name)
-            out = Emitter(Block(), ring.loc)
-            first = 1 if side == PRODUCER else 0
-            label = f"{ring.owner.name}.{side}"
-            slot = out.value(protocol.LocalNew(out.const(0), f"{label}.slot"), f"{label}.slot")
-            parity = out.value(
-                protocol.LocalNew(out.const(first), f"{label}.parity"), f"{label}.parity"
-            )
-            self.header += out.block.ops
-            self.cursors[key] = _Cursor(slot, parity)
-        return self.cursors[key]
+    def _held(self, stage: Value, op: Op) -> _Held:
+        held = self.stages.get(stage)
+        if held is None:
+            raise InternalError(f"{op.opcode} on a stage that is not acquired before it", op.loc)
+        return held
 
-    def _acquire(self, out: Emitter, op: Op, ring: Value, side: str, nbytes: int) -> None:
-        cursor = self._cursor(ring, side)
-        slot = out.value(protocol.LocalGet(cursor.slot), "slot")
-        parity = out.value(protocol.LocalGet(cursor.parity), "parity")
-        held = _Held(ring, side, slot)
-        self.stages[op.result] = held
-        waits_on = "empty" if side == PRODUCER else "full"
-        elect = self.producer_elect if side == PRODUCER else "all"
-        out.add(protocol.MbarrierWait(_barrier(out, held, waits_on), parity, elect))
+    # ------------------------------------------------------------------------ waits
+
+    def _acquire(
+        self, out: Emitter, op: Op, on: Value, side: str, ready: tuple[Value, ...]
+    ) -> None:
+        cursor = self.cursors.of(on, side)
+        slot, parity = cursor.get(out)
+        self._wait(out, on, side, slot, parity, ready)
+        nbytes = op.nbytes or 0 if isinstance(op, tile.AcquireProducer) else 0
+        self.stages[op.results[0]] = _Held(on, side, slot, nbytes)
         if nbytes:
-            held.signalled = True
-            out.add(protocol.MbarrierArriveExpectTx(_barrier(out, held, "full"), nbytes))
-        next_slot, next_parity = _step(out, ring, slot, parity)
-        out.add(protocol.LocalSet(cursor.slot, next_slot))
-        out.add(protocol.LocalSet(cursor.parity, next_parity))
+            full = _barrier(out, on, slot, "full")
+            out.add(protocol.MbarrierArriveExpectTx(full, nbytes))
+        cursor.step(out, slot, parity)
 
-    def _drain(self, out: Emitter, ring: Value) -> None:
+    def _wait(
+        self, out: Emitter, on: Value, side: str, slot: Value, parity: Value,
+        ready: tuple[Value, ...],
+    ) -> None:  # fmt: skip
+        elect = "role" if side == PRODUCER and self._one_waits(on) else "all"
+        barrier = _barrier(out, on, slot, WAITS_ON[side])
+        out.add(protocol.MbarrierWait(barrier, parity, elect, unless=ready))
+        if side == CONSUMER and on in self.copied.rings and self.role.read_async.may_be_of(on):
+            out.add(protocol.FenceProxyAsync())  # the copies' writer cannot fence them
+
+    def _one_waits(self, on: Value) -> bool:
+        return self.many and self.role.rings[on, PRODUCER].kinds == {LOADS}
+
+    def _try(self, out: Emitter, op: ring.TryAcquire) -> None:
+        slot, parity = self.cursors.of(op.ring, op.side).get(out)
+        barrier = _barrier(out, op.ring, slot, WAITS_ON[op.side])
+        own = decides_waits_only(op.result, self.used, self.role.guards.merges)
+        ready = out.value(sync.MbarrierTryWait(barrier, parity, not own), op.result.name)
+        self.values[op.result] = ready
+
+    def _drain(self, out: Emitter, on: Value) -> None:
         """Wait for each slot as the next lap would, without moving the cursor."""
-        cursor = self._cursor(ring, PRODUCER)
-        slot = out.value(protocol.LocalGet(cursor.slot), "slot")
-        parity = out.value(protocol.LocalGet(cursor.parity), "parity")
-        assert isinstance(ring.type, RingType)
-        for _ in range(ring.type.stages):
-            empty = _barrier(out, _Held(ring, PRODUCER, slot), "empty")
-            out.add(protocol.MbarrierWait(empty, parity, self.producer_elect))
-            slot, parity = _step(out, ring, slot, parity)
-        if self.producer_elect == "role":
+        slot, parity = self.cursors.of(on, PRODUCER).get(out)
+        assert isinstance(on.type, RingType)
+        elect = "role" if self.many else "all"
+        for _ in range(on.type.stages):
+            out.add(protocol.MbarrierWait(_barrier(out, on, slot, "empty"), parity, elect))
+            slot, parity = following(out, on, slot, parity)
+        if self.many:
             out.add(protocol.RoleSync())  # nobody goes on before the ring is empty
 
+    # --------------------------------------------------------------------- arrivals
 
-def _barrier(out: Emitter, held: _Held, which: str) -> Value:
-    return out.value(protocol.RingBarrier(held.ring, held.slot, which), which)
+    def _release(self, out: Emitter, op: tile.Release) -> None:
+        held = self._held(op.stage, op)
+        met = op.stage in self.met
+        self._arrive(out, held.ring, held.side, held.slot, announced=held.nbytes > 0, met=met)
+
+    def _arrive_early(self, out: Emitter, op: ring.StageArrive) -> None:
+        held = self._held(op.stage, op)
+        kinds = self.role.rings[held.ring, held.side].kinds
+        # Beside loads alone it is one more arrival, which the user must have counted.
+        announced = held.nbytes > 0 and kinds != {LOADS}
+        met = op.stage in self.met
+        self._arrive(out, held.ring, held.side, held.slot, announced=announced, met=met)
+
+    def _arrive(
+        self, out: Emitter, on: Value, side: str, slot: Value, *, announced: bool = False,
+        met: bool = False,
+    ) -> None:  # fmt: skip
+        if side == PRODUCER:
+            self._fill(out, on, slot, announced)
+            return
+        if self.many and (not met or self.role.read.may_be_of(on)):
+            # One thread arrives for its part: none may still wait for this phase or read the
+            # slot, or the producer could fill it again too early.
+            out.add(protocol.PartSync())
+        create = on.owner
+        assert isinstance(create, tile.PipelineCreate)
+        empty = _barrier(out, on, slot, "empty")
+        out.add(protocol.MbarrierArrive(empty, (), "part", create.axes, create.spans))
+
+    def _fill(self, out: Emitter, on: Value, slot: Value, announced: bool) -> None:
+        """The arrivals of a producer that it has not made at its acquire."""
+        kinds = self.role.rings[on, PRODUCER].kinds
+        if announced and kinds == {LOADS}:
+            return
+        full = _barrier(out, on, slot, "full")
+        if STORES in kinds:
+            if on in self.role.written.rings:
+                out.add(protocol.FenceProxyAsync())
+            if self.many:
+                out.add(protocol.PartSync())
+            out.add(protocol.MbarrierArrive(full, (), "part"))
+        if COPIES in kinds:
+            out.add(copy.AsyncArrive(full))
+        if not kinds or (LOADS in kinds and not announced):
+            if self.many and kinds <= {LOADS}:
+                self._publish(out)
+                out.add(protocol.RoleSync())
+            out.add(protocol.MbarrierArrive(full, (), "role"))
+
+    def _publish(self, out: Emitter) -> None:
+        """Make what this role has stored to tiles of rings visible to TMA and wgmma of others."""
+        if self.role.written.rings:
+            out.add(protocol.FenceProxyAsync())
+
+    # --------------------------------------------------------------- what the user wrote
+
+    def _keep(self, out: Emitter, op: Op) -> list[Op]:
+        """Barriers of the user's own: all threads meet before one arrives for the role."""
+        if op in self.by_hand:
+            assert isinstance(op, protocol.MbarrierArrive | protocol.MbarrierArriveExpectTx)
+            if isinstance(op, protocol.MbarrierArrive) and self._lands_on(op.barrier):
+                return [copy.AsyncArrive(op.barrier).at(op.loc)]
+            self._publish(out)
+            if self.many:
+                out.add(protocol.RoleSync())
+        elif isinstance(op, sync.NamedSync | sync.NamedArrive):
+            self._publish(out)
+        elif isinstance(op, protocol.MbarrierWait) and self._copies_behind(op.barrier):
+            return [op, protocol.FenceProxyAsync().at(op.loc)]
+        out.block.ops.append(op)
+        return out.block.ops
+
+    def _copies_behind(self, barrier: Value) -> bool:
+        """Whether wgmma or TMA may read what ``cp.async`` brings to a barrier of the user's own."""
+        return self.role.read_async.own and bool(self.copied.rows & self.role.rows(barrier))
+
+    def _lands_on(self, barrier: Value) -> bool:
+        """Whether ``cp.async`` copies of this role complete on a barrier."""
+        if any(self.role.copies_onto(row) for row in self.role.rows(barrier)):
+            return True
+        rings = self.role.guards.rings(barrier)
+        return any(COPIES in use.kinds for (on, _), use in self.role.rings.items() if on in rings)
 
 
-def _step(out: Emitter, ring: Value, slot: Value, parity: Value) -> tuple[Value, Value]:
-    """The next slot, and the parity to wait for there."""
-    assert isinstance(ring.type, RingType)
-    following = out.binary("add", slot, 1)
-    wrapped = out.equal(following, ring.type.stages)
-    flipped = out.binary("xor", parity, 1)
-    next_slot = out.select(wrapped, out.const(0), following, "next_slot")
-    return next_slot, out.select(wrapped, flipped, parity, "next_parity")
+def _probes(body: Block) -> bool:
+    return any(isinstance(op, ring.TryAcquire) for op in body.walk())
+
+
+def _barrier(out: Emitter, on: Value, slot: Value, which: str) -> Value:
+    return out.value(protocol.RingBarrier(on, slot, which), which)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.layouts import WgmmaFragment, pick_swizzle
-from tiledsl.codegen.ir.ops import control, protocol, tile
+from tiledsl.codegen.ir.ops import control, copy, memory, protocol, sync, tile
 from tiledsl.codegen.ir.plan import RolePlan
 from tiledsl.codegen.ir.types import BufferType, TensorType, Tile
 from tiledsl.codegen.passes.rewrite import Emitter, blocks_of, emitter
@@ -26,7 +26,7 @@ HALVES = 2
 def expand_stores(kernel: Kernel, shared_limit: int) -> None:
     """Replace every ``tma.store``. ``shared_limit`` is the shared memory of a block in bytes."""
     assert kernel.plan is not None
-    free = shared_limit - ring_bytes(kernel)
+    free = shared_limit - taken_bytes(kernel)
     for name, body in roles_of(kernel):
         stores = [op for op in body.walk() if isinstance(op, tile.TmaStore)]
         if not stores:
@@ -40,13 +40,26 @@ def expand_stores(kernel: Kernel, shared_limit: int) -> None:
         )
 
 
-def ring_bytes(kernel: Kernel) -> int:
-    """Shared memory that the rings take: tiles and barriers."""
+def taken_bytes(kernel: Kernel) -> int:
+    """Shared memory that rings, own tiles and barriers take."""
     total = 0
     for op in kernel.body.walk():
-        if isinstance(op, tile.PipelineCreate):
-            total += op.ring.shared_bytes + 16 * op.ring.stages
+        match op:
+            case tile.PipelineCreate():
+                total += op.ring.shared_bytes + 16 * op.ring.stages
+            case memory.SharedCreate():
+                total += op.array.tiles * op.array.pitch
+            case sync.MbarrierCreate():
+                total += 8 * op.number
+            case sync.WordCreate():
+                total += 8
     return total
+
+
+_READS = (
+    tile.TmaLoad, tile.TensorLoad, copy.TmaLoadIm2col, copy.BulkLoad, copy.AsyncCopy,
+    memory.TileLoad,
+)  # fmt: skip
 
 
 class _RoleStores:
@@ -66,7 +79,7 @@ class _RoleStores:
                     ops += self._expand(op)
                 elif isinstance(op, control.Return):
                     ops += [*self._finish(op), op]
-                elif isinstance(op, tile.TmaLoad) and op.tensor in self.stored:
+                elif isinstance(op, _READS) and op.tensor in self.stored:
                     ops += [*self._written(op), op]
                 else:
                     ops.append(op)
@@ -80,8 +93,9 @@ class _RoleStores:
         """What this role stored to a tensor must be there before it loads from it again."""
         out = emitter(at.loc)
         out.add(protocol.BulkWait(0, False, "part"))
-        if self.role.parts > 1:
-            out.add(protocol.RoleSync())  # one part loads what all of them have stored
+        one = isinstance(at, tile.TmaLoad | copy.TmaLoadIm2col | copy.BulkLoad)
+        if self.role.parts > 1 or (not one and self.role.mode != "thread"):
+            out.add(protocol.RoleSync())  # who loads did not store all of it
         return out.block.ops
 
     def _finish(self, at: Op) -> list[Op]:
@@ -95,7 +109,7 @@ class _RoleStores:
         if isinstance(op.value.type, Tile):
             self._store_registers(out, op, op.value.type)
         else:
-            out.add(protocol.TmaStoreShared(op.value, op.tensor, op.coords))
+            out.add(protocol.TmaStoreShared(op.value, op.tensor, op.coords, op.reduce, op.cache))
             out.add(protocol.BulkCommit("role"))
             # The stage may be released next: its tile must have been read by then.
             out.add(protocol.BulkWait(0, True, "role"))
@@ -119,7 +133,7 @@ class _RoleStores:
             out.add(protocol.PartSync())
             at = out.binary("add", op.coords[-1], column) if column else op.coords[-1]
             coords = (*op.coords[:-2], row, at)
-            out.add(protocol.TmaStoreBuffer(buffer, op.tensor, coords, box))
+            out.add(protocol.TmaStoreBuffer(buffer, op.tensor, coords, box, op.reduce, op.cache))
             out.add(protocol.BulkCommit("part"))
 
     def _buffer(

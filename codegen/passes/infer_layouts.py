@@ -1,7 +1,9 @@
 """Which roles need whole warpgroups, and the layout of every register tile in them.
 
-A role that touches register tiles runs on all threads of its warpgroups, and its tiles take the
-wgmma fragment layout; every other role needs no more than one elected thread. Sets the mode of
+A role that touches register tiles runs on all threads of its warpgroups; a role that copies with
+``cp.async`` on all threads of its warps; every other role needs no more than one elected thread.
+Tiles of rank 2 take the wgmma fragment layout. Tiles of rank 1 are slices of it: a value per row
+or a value per column, as the broadcasts that use them say (``slice_layouts``). Sets the mode of
 each role in ``kernel.plan`` and the layout in the types of the tiles.
 """
 
@@ -10,12 +12,15 @@ from __future__ import annotations
 from tiledsl.codegen.ir.core import Block, Value
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
 from tiledsl.codegen.ir.layouts import MMA_ROWS, WgmmaFragment
-from tiledsl.codegen.ir.ops import arith, control
+from tiledsl.codegen.ir.ops import arith, control, copy, memory
 from tiledsl.codegen.ir.plan import Plan, RolePlan
 from tiledsl.codegen.ir.types import Tile, Type
+from tiledsl.codegen.passes.slice_layouts import slice_layouts
 from tiledsl.errors import Loc, ResourceLimit, TypeMismatch
 
 DEFAULT_WARPS = 4
+# Operations that carry the layout of the tile that they make.
+_MAKERS = (arith.Full, memory.SharedLoad, memory.TileLoad, memory.Iota, memory.Broadcast)
 
 
 def infer_layouts(kernel: Kernel) -> None:
@@ -37,7 +42,7 @@ def infer_layouts(kernel: Kernel) -> None:
                 notes=(("a register tile is made here", tiles.loc),),
                 hint=f"write warps={-(-warps // 4) * 4}",
             )
-        plan = RolePlan(name, warps, 0, "warpgroup" if tiles is not None else "thread")
+        plan = RolePlan(name, warps, 0, _mode(body, tiles))
         kernel.plan.roles.append(plan)
         if tiles is not None:
             _assign(body, plan.parts, name)
@@ -59,34 +64,48 @@ def _refuse_tiles_outside(kernel: Kernel) -> None:
                 )
 
 
+def _mode(body: Block, tile: Value | None) -> str:
+    if tile is not None:
+        return "warpgroup"
+    return "warps" if any(isinstance(op, copy.AsyncCopy) for op in body.walk()) else "thread"
+
+
 def _assign(body: Block, parts: int, role: str) -> None:
+    slices = slice_layouts(body, parts, role)
+
+    def laid_out(type: Type, loc: Loc, value: Value | None) -> Type:
+        if not isinstance(type, Tile):
+            return type
+        if value is not None and value in slices:
+            return Tile(type.shape, type.dtype, slices[value])
+        return _with_layout(type, parts, role, loc)
+
     for op in body.walk():
         for value in op.results:
-            if isinstance(value.type, Tile):
-                value.type = _with_layout(value.type, parts, role, value.loc)
+            value.type = laid_out(value.type, value.loc, value)
         for block in op.blocks:
             for arg in block.args:
-                if isinstance(arg.type, Tile):
-                    arg.type = _with_layout(arg.type, parts, role, arg.loc)
-        if isinstance(op, arith.Full):
+                arg.type = laid_out(arg.type, arg.loc, arg)
+        if isinstance(op, _MAKERS):
             assert isinstance(op.result.type, Tile)
             op.layout = op.result.type.layout
         if isinstance(op, control.If | control.Scope):
-            op.types = tuple(_typed(t, parts, role, op.loc) for t in op.types)
-
-
-def _typed(type: Type, parts: int, role: str, loc: Loc) -> Type:
-    return _with_layout(type, parts, role, loc) if isinstance(type, Tile) else type
+            op.types = tuple(result.type for result in op.results)
 
 
 def _with_layout(tile: Tile, parts: int, role: str, loc: Loc) -> Tile:
     if len(tile.shape) != 2:
         raise TypeMismatch(
-            f"register tiles have rank 2 for now: got shape {tile.shape}",
+            f"register tiles have rank 1 or 2 for now: got shape {tile.shape}",
             loc,
             hint="use a tile of shape (rows, columns)",
         )
-    rows, columns = tile.shape
+    return Tile(tile.shape, tile.dtype, fragment(tile.shape, parts, role, loc))
+
+
+def fragment(shape: tuple[int, ...], parts: int, role: str, loc: Loc) -> WgmmaFragment:
+    """The layout of a tile of rank 2 in a role of ``parts`` warpgroups."""
+    rows, columns = shape
     if rows % (MMA_ROWS * parts):
         fits = [4 * p for p in range(1, 17) if rows % (MMA_ROWS * p) == 0]
         raise ResourceLimit(
@@ -98,7 +117,5 @@ def _with_layout(tile: Tile, parts: int, role: str, loc: Loc) -> Tile:
             else f"use a multiple of {MMA_ROWS * parts} rows",
         )
     if columns % 8:
-        raise TypeMismatch(
-            f"a register tile needs a multiple of 8 columns, got shape {tile.shape}", loc
-        )
-    return Tile(tile.shape, tile.dtype, WgmmaFragment(parts, rows // parts, columns))
+        raise TypeMismatch(f"a register tile needs a multiple of 8 columns, got shape {shape}", loc)
+    return WgmmaFragment(parts, rows // parts, columns)

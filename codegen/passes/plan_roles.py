@@ -1,23 +1,27 @@
 """Roles on warps, registers and named barriers.
 
-Roles that one thread can run are packed into warpgroups first; each wgmma role then starts at a
-whole warpgroup. Where both kinds exist and the entry share of the register file is short, the
-first kind gives registers up (``setmaxnreg.dec``) and the others take them. The sum over
-warpgroups never exceeds what the block owned at entry: the hardware would hang (hazard H2).
+Roles that one thread can run, and those of any number of warps, are packed into warpgroups first;
+each role with register tiles then starts at a whole warpgroup. Where both kinds exist and the entry
+share of the register file is short, the first kind gives registers up (``setmaxnreg.dec``) and the
+others take them. The sum over warpgroups never exceeds what the block owned at entry: the hardware
+would hang (hazard H2).
 """
 
 from __future__ import annotations
 
-from tiledsl.codegen.ir.core import Block, Value
-from tiledsl.codegen.ir.kernel import Kernel, roles_of
+from tiledsl.codegen.ir.core import Block, Op, Value
+from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
 from tiledsl.codegen.ir.layouts import WgmmaFragment
-from tiledsl.codegen.ir.ops import control, protocol, tile
-from tiledsl.codegen.ir.plan import Limits, Plan, RolePlan
+from tiledsl.codegen.ir.ops import control, protocol, sync, tile
+from tiledsl.codegen.ir.plan import WARP, Limits, NamedBarrier, Plan, RolePlan
 from tiledsl.codegen.ir.types import Tile
-from tiledsl.errors import Loc, ResourceLimit
+from tiledsl.errors import InvalidValue, Loc, ResourceLimit
 
-SMALL_BUDGET = 40  # of a warpgroup whose roles are run by single threads
-LEAST_BUDGET = 24  # the same, where the accumulators of the others are large
+# Registers of a warpgroup whose roles are run by single threads: the second where the accumulators
+# of the others are large.
+THREAD_BUDGETS = (40, 24)
+# The same where a role copies with all of its threads: addresses and predicates of many copies.
+COPY_BUDGETS = (112, 96, 72, 56, 40)
 # Below this many entry registers a wgmma role is short of them, so that moving pays.
 ROOMY_ENTRY = 232
 
@@ -37,7 +41,7 @@ def plan_roles(kernel: Kernel, limits: Limits) -> None:
 
 
 def _place(plan: Plan, limits: Limits, loc: Loc) -> None:
-    small = [role for role in plan.roles if role.mode == "thread"]
+    small = [role for role in plan.roles if role.mode != "warpgroup"]
     large = [role for role in plan.roles if role.mode == "warpgroup"]
     warp = 0
     for role in small:
@@ -52,7 +56,8 @@ def _place(plan: Plan, limits: Limits, loc: Loc) -> None:
     if plan.threads > limits.threads:
         each = ", ".join(f"{role.name}: {role.warps}" for role in plan.roles)
         raise ResourceLimit(
-            f"the roles need {warp} warps ({each}; wgmma roles start at whole warpgroups):"
+            f"the roles need {warp} warps ({each}; roles with register tiles start at whole"
+            f" warpgroups):"
             f" expected at most {limits.threads // 32}",
             loc,
             hint="give the roles fewer warps",
@@ -66,7 +71,7 @@ def entry_registers(threads: int, limits: Limits) -> int:
 
 def _registers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
     large = [role for role in plan.roles if role.mode == "warpgroup"]
-    small = [role for role in plan.roles if role.mode == "thread"]
+    small = [role for role in plan.roles if role.mode != "warpgroup"]
     entry = entry_registers(plan.threads, limits)
     prints = any(isinstance(op, tile.Print) for op in kernel.body.walk())
     # ptxas ignores setmaxnreg in a kernel that calls a function, as printing does.
@@ -77,11 +82,12 @@ def _registers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
     small_groups = groups - large_groups
     names = {role.name for role in large}
     need = max(_need(body)[0] for name, body in roles_of(kernel) if name in names)
-    for kept in (SMALL_BUDGET, LEAST_BUDGET):
+    copies = any(role.mode == "warps" for role in small)
+    for kept in COPY_BUDGETS if copies else THREAD_BUDGETS:
         left = entry * groups - kept * small_groups
         budget = min(left // large_groups, limits.thread_registers) // 8 * 8
         if budget >= need + COMFORT:
-            break  # else the single threads give up what they can
+            break  # else the small roles give up what they can
     if budget <= entry:
         return
     plan.entry_registers = entry
@@ -92,27 +98,77 @@ def _registers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
 
 
 def _named_barriers(kernel: Kernel, plan: Plan, limits: Limits) -> None:
+    """Give ids, from 1 on (0 is the whole block's), to roles, parts and the user's barriers."""
     following = 1
+    takers: list[str] = []
     for name, body in roles_of(kernel):
         role = plan.role(name)
-        if any(isinstance(op, protocol.PartSync) for op in body.walk()):
+        if role.parts * role.part_threads <= WARP:
+            continue  # a warp meets by itself
+        parts = any(isinstance(op, protocol.PartSync) for op in body.walk())
+        meets = any(_meets(op) for op in body.walk())
+        if parts or (meets and role.parts == 1):
             role.part_barrier, following = following, following + role.parts
-        if any(isinstance(op, protocol.RoleSync) for op in body.walk()):
+            each = f"{role.parts} parts" if role.parts > 1 else "all of its threads"
+            takers.append(f"role {name!r}: {role.parts}, for {each}")
+        if meets and role.parts == 1:
+            role.role_barrier = role.part_barrier  # the same threads
+        elif meets:
             role.role_barrier, following = following, following + 1
+            takers.append(f"role {name!r}: 1, for all of its threads")
+    for create, threads in _between_roles(kernel, plan):
+        plan.named[create.name], following = NamedBarrier(following, threads), following + 1
+        takers.append(f"td.named_barrier {create.name!r}: 1")
     if following > limits.named_barriers:
         raise ResourceLimit(
-            f"the roles need {following - 1} named barriers: a block has"
+            f"this kernel needs {following - 1} named barriers: a block has"
             f" {limits.named_barriers - 1}",
             kernel.loc,
-            hint="use fewer warpgroups in the roles that store tiles",
+            notes=tuple((taker, None) for taker in takers),
+            hint="use fewer warpgroups in the roles, or mbarriers: td.mbarrier()",
         )
+
+
+def _meets(op: Op) -> bool:
+    """Whether all threads of a role meet for ``op``."""
+    if isinstance(op, sync.MbarrierTryWait):
+        return op.uniform
+    return isinstance(op, protocol.RoleSync)
+
+
+def _between_roles(kernel: Kernel, plan: Plan) -> list[tuple[sync.NamedCreate, int]]:
+    """The named barriers that are used, with the threads of the roles that use them."""
+    roles = any(isinstance(op, control.Role) for op in kernel.body.ops)
+    for op in outside_roles(kernel) if roles else ():
+        if isinstance(op, sync.NamedSync | sync.NamedArrive):
+            raise InvalidValue(
+                "a named barrier is used outside of the roles: expected it inside of the roles"
+                " that meet there",
+                op.loc,
+                hint="move this into a role",
+            )
+    users: dict[Value, set[str]] = {}
+    for name, body in roles_of(kernel):
+        for op in body.walk():
+            if isinstance(op, sync.NamedSync | sync.NamedArrive):
+                users.setdefault(op.barrier, set()).add(name)
+    return [
+        (op, sum(_threads(plan.role(name)) for name in users[op.result]))
+        for op in kernel.body.walk()
+        if isinstance(op, sync.NamedCreate) and op.result in users
+    ]
+
+
+def _threads(role: RolePlan) -> int:
+    """Threads of a role as a named barrier counts them: whole warps, of one thread its warp."""
+    return WARP if role.mode == "thread" else role.warps * WARP
 
 
 # ------------------------------------------------------------------ accumulators in registers
 
 # Addresses, descriptors, loop counters and the epilogue's temporaries beside the accumulators.
 OVERHEAD = 28
-COMFORT = 32  # with so many beside the accumulators nothing spills
+COMFORT = 44  # with so many beside the accumulators nothing spills
 
 
 def _need(body: Block) -> tuple[int, list[Value], Loc]:

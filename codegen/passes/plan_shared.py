@@ -1,17 +1,19 @@
-"""Shared memory: an offset for each array of tiles, each barrier row and each staging buffer."""
+"""Shared memory: an offset for each array of tiles, barrier row, cursor and staging buffer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiledsl.codegen.ir.core import Op
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.layouts import tile_alignment
-from tiledsl.codegen.ir.ops import protocol, tile
+from tiledsl.codegen.ir.ops import memory, protocol, sync, tile
 from tiledsl.codegen.ir.plan import SharedItem
-from tiledsl.codegen.ir.types import shape_text
+from tiledsl.codegen.ir.types import TileArray, shape_text
 from tiledsl.errors import Loc, ResourceLimit
 
 BARRIER_BYTES = 8
+WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +57,20 @@ def _wanted(kernel: Kernel) -> list[_Wanted]:
     found = []
     assert kernel.plan is not None
     for op in kernel.body.walk():
-        if isinstance(op, tile.PipelineCreate):
-            ring = op.ring
-            count = ring.stages * ring.k_group
-            for array in ring.arrays:
-                what = f"{count} tiles {shape_text(array.shape)}x{array.dtype.short}"
-                align = tile_alignment(array.swizzle)
-                nbytes = count * array.pitch
-                found.append(_Wanted(f"{op.name}.{array.name}", nbytes, align, what, op.loc))
-            for which in ("full", "empty"):
-                what = f"{ring.stages} mbarriers"
-                nbytes = ring.stages * BARRIER_BYTES
-                found.append(_Wanted(f"{op.name}.{which}", nbytes, BARRIER_BYTES, what, op.loc))
+        match op:
+            case tile.PipelineCreate():
+                found += [
+                    _tiles(f"{op.name}.{array.name}", op.ring.stages * array.tiles, array, op)
+                    for array in op.ring.arrays
+                ]
+                for which in ("full", "empty"):
+                    found.append(_barriers(f"{op.name}.{which}", op.ring.stages, op))
+            case memory.SharedCreate():
+                found.append(_tiles(op.name, op.array.tiles, op.array, op))
+            case sync.MbarrierCreate():
+                found.append(_barriers(op.name, op.number, op))
+            case sync.WordCreate():
+                found.append(_Wanted(op.name, WORD_BYTES, WORD_BYTES, "ring cursor", op.loc))
     for name, body in roles_of(kernel):
         parts = kernel.plan.role(name).parts
         for inner in body.walk():
@@ -77,3 +81,12 @@ def _wanted(kernel: Kernel) -> list[_Wanted]:
                 align = tile_alignment(buffer.swizzle)
                 found.append(_Wanted(inner.name, parts * buffer.nbytes, align, what, inner.loc))
     return found
+
+
+def _tiles(name: str, count: int, array: TileArray, op: Op) -> _Wanted:
+    what = f"{count} tiles {shape_text(array.shape)}x{array.dtype.short}"
+    return _Wanted(name, count * array.pitch, tile_alignment(array.swizzle), what, op.loc)
+
+
+def _barriers(name: str, number: int, op: Op) -> _Wanted:
+    return _Wanted(name, number * BARRIER_BYTES, BARRIER_BYTES, f"{number} mbarriers", op.loc)

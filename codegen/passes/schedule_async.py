@@ -12,7 +12,10 @@ asynchronous group and keeps one group in flight:
 Putting a release off must not make the role wait for itself. Before a wait on a ring of which this
 role would leave the producer too few slots to fill the one that is waited for (it may have to get
 several before it fills the first: ``derive_lookahead``), and before waits on anything else,
-everything is flushed.
+everything is flushed. So it is before arrivals on raw mbarriers and named barriers, which say that
+what stands above them is done, and before a tile of the kernel's own is written that a group may
+read. Behind a loop everything is flushed; only the handing on of a turn to the next replica
+(``turn.end``) may come in between, for it says no more than that the groups have been issued.
 
 Example, the k loop of a GEMM::
 
@@ -36,6 +39,15 @@ from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Block, Op, Value, users
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.ops import control, protocol, tile
+from tiledsl.codegen.passes.async_rules import (
+    chain_root,
+    hands_on,
+    must_be_done,
+    releases,
+    rings_read,
+    starves,
+    waits_on,
+)
 from tiledsl.codegen.passes.rewrite import Emitter, emitter
 from tiledsl.errors import Loc
 
@@ -62,13 +74,14 @@ class _State:
     rings: frozenset[Value] = frozenset()  # rings whose tiles that group reads
     deferred: list[_Deferred] = field(default_factory=list)
     held: dict[Value, int] = field(default_factory=dict)  # slots acquired and not yet freed
+    leaving: bool = False  # behind a loop: to be flushed as soon as the turn is handed on
 
     @property
     def idle(self) -> bool:
         return self.acc is None
 
     def copy(self) -> _State:
-        return _State(self.acc, self.rings, list(self.deferred), dict(self.held))
+        return _State(self.acc, self.rings, list(self.deferred), dict(self.held), self.leaving)
 
 
 @dataclass(slots=True)
@@ -91,51 +104,13 @@ def schedule_async(kernel: Kernel) -> None:
             body.ops[at:at] = scheduler.header
 
 
-def _is_wait_on(op: Op, which: str) -> protocol.RingBarrier | None:
-    if isinstance(op, protocol.MbarrierWait):
-        barrier = op.barrier.owner
-        if isinstance(barrier, protocol.RingBarrier) and barrier.which == which:
-            return barrier
-    return None
-
-
-def _is_release(op: Op) -> protocol.RingBarrier | None:
-    if isinstance(op, protocol.MbarrierArrive):
-        barrier = op.barrier.owner
-        if isinstance(barrier, protocol.RingBarrier) and barrier.which == "empty":
-            return barrier
-    return None
-
-
-def _rings_read(op: tile.Mma) -> frozenset[Value]:
-    found = set()
-    for value in (op.a, op.b):
-        owner = value.owner
-        while isinstance(owner, tile.SharedTranspose):
-            owner = owner.tile.owner
-        if isinstance(owner, tile.PayloadTile):
-            found.add(owner.ring)
-    return frozenset(found)
-
-
-def _starves(ring: Value, held: int) -> bool:
-    """Whether a role that holds ``held`` slots leaves the producer too few to fill the next one."""
-    assert isinstance(ring.owner, tile.PipelineCreate)
-    return held + ring.owner.lookahead > ring.owner.ring.stages
-
-
-def _chain_root(acc: Value) -> Value:
-    """The accumulator that the first mma of a chain continues; all of it lives in its registers."""
-    while isinstance(acc.owner, tile.Mma):
-        acc = acc.owner.acc
-    return acc
-
-
 def _touches(op: Op, state: _State) -> bool:
     """Whether anything inside ``op`` cares about groups in flight."""
     inner = [i for block in op.blocks for i in block.walk()]
     for candidate in inner:
         if isinstance(candidate, tile.Mma | protocol.MbarrierWait | protocol.MbarrierArrive):
+            return True
+        if must_be_done(candidate):
             return True
         if candidate.is_terminator and not isinstance(candidate, control.Yield):
             return True
@@ -162,6 +137,8 @@ class _Scheduler:
         source = block.ops
         block.ops = []
         for op in source:
+            if state.leaving and not hands_on(op):
+                state = self.flush(self._at(block, op.loc), state)
             self._rename(op)
             state = self.operation(op, block, state)
         if block.terminator is None and not state.idle:
@@ -177,19 +154,19 @@ class _Scheduler:
         out = self._at(block, op.loc)
         if isinstance(op, tile.Mma):
             return self._mma(out, op, state)
-        if barrier := _is_release(op):
+        if barrier := releases(op):
             return self._release(out, op, barrier, state)
-        if barrier := _is_wait_on(op, "full"):
+        if barrier := waits_on(op, "full"):
             held = state.held.get(barrier.ring, 0)
             others = any(d.ring is not barrier.ring for d in state.deferred)
-            if state.deferred and (others or _starves(barrier.ring, held)):
+            if state.deferred and (others or starves(barrier.ring, held)):
                 state = self.flush(out, state)
                 held = state.held.get(barrier.ring, 0)
             state = state.copy()
             state.held[barrier.ring] = held + 1
             block.ops.append(op)
             return state
-        if isinstance(op, protocol.MbarrierWait) and state.deferred:
+        if (isinstance(op, protocol.MbarrierWait) and state.deferred) or must_be_done(op):
             state = self.flush(out, state)
         if isinstance(op, control.For | control.Loop):
             return self._loop(op, block, state)
@@ -230,7 +207,9 @@ class _Scheduler:
             predicate = (out.value(protocol.LocalGet(release.flag), "pending"),)
             slot = out.value(protocol.LocalGet(release.slot), "pending_slot")
         empty = out.value(protocol.RingBarrier(release.ring, slot, "empty"), "empty")
-        out.add(protocol.MbarrierArrive(empty, predicate, "part"))
+        create = release.ring.owner
+        assert isinstance(create, tile.PipelineCreate)
+        out.add(protocol.MbarrierArrive(empty, predicate, "part", create.axes, create.spans))
         if release.flag is not None:
             out.add(protocol.LocalSet(release.flag, out.const(False, dtypes.bool_)))
         out.loc = at
@@ -252,7 +231,7 @@ class _Scheduler:
                 self.values[old] = new
             after = self._free(out, state)
         after.acc = result
-        after.rings = _rings_read(op)
+        after.rings = rings_read(op)
         return after
 
     def _release(
@@ -344,7 +323,8 @@ class _Scheduler:
             return state
         after = state.copy()
         self._enter(after, carry, op.results[carry.index])
-        return self.flush(out, after)
+        after.leaving = True
+        return after
 
     @staticmethod
     def _enter(state: _State, carry: _Carry, acc: Value) -> None:
@@ -366,32 +346,32 @@ class _Scheduler:
             return None
         acc: Value | None = None
         rings: frozenset[Value] = frozenset()
-        releases: list[tuple[Value, Loc]] = []
+        owed: list[tuple[Value, Loc]] = []
         for inner in op.body.ops:
             if isinstance(inner, tile.Mma):
-                acc, rings, releases = inner.result, _rings_read(inner), []
+                acc, rings, owed = inner.result, rings_read(inner), []
             elif acc is None:
                 continue
-            elif (barrier := _is_release(inner)) and barrier.ring in rings:
-                releases.append((barrier.ring, inner.loc))
+            elif (barrier := releases(inner)) and barrier.ring in rings:
+                owed.append((barrier.ring, inner.loc))
             elif self._flushes(inner, acc, state):
-                acc, releases = None, []
+                acc, owed = None, []
         if acc is None or last.values.count(acc) != 1:
             # Not carried; or under two names, one of which would be read before the wait.
             return None
         index = last.values.index(acc)
         args = op.body.args[1:] if isinstance(op, control.For) else op.body.args
-        root = _chain_root(acc)
+        root = chain_root(acc)
         if root in args and root is not args[index]:
             return None  # it changes its place: its registers would be copied while in flight
         held = dict(state.held)
-        for ring, _ in releases:
+        for ring, _ in owed:
             held[ring] = held.get(ring, 0) + 1
-            if _starves(ring, held[ring]):
+            if starves(ring, held[ring]):
                 return None  # the next iteration would wait for what it holds back itself
         carried = [
             (ring, *self._variables(ring, number, loc), loc)
-            for number, (ring, loc) in enumerate(releases)
+            for number, (ring, loc) in enumerate(owed)
         ]
         return _Carry(index, rings, carried)
 
@@ -401,7 +381,7 @@ class _Scheduler:
             return _touches(op, _State(acc=acc)) or acc in op.operands
         if op.is_terminator:
             return False
-        return acc in op.operands or isinstance(op, protocol.MbarrierWait)
+        return acc in op.operands or isinstance(op, protocol.MbarrierWait) or must_be_done(op)
 
     def _variables(self, ring: Value, number: int, loc: Loc) -> tuple[Value, Value]:
         """The role's variables for a release that crosses a back edge."""

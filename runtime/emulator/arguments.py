@@ -13,11 +13,13 @@ import numpy as np
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype, int_range
 from tiledsl.codegen.ir.kernel import Kernel
-from tiledsl.codegen.ir.ops import protocol, tile
+from tiledsl.codegen.ir.ops import memory, protocol, tile
 from tiledsl.codegen.ir.types import Scalar, TensorType
 from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
 from tiledsl.runtime.emulator.memory import Tensor
 from tiledsl.runtime.emulator.values import as_scalar
+
+_WRITES = tile.TensorStore | memory.TileStore | protocol.TmaStoreBuffer | protocol.TmaStoreShared
 
 
 def bind(kernel: Kernel, args: Sequence[object]) -> list[object]:
@@ -32,11 +34,7 @@ def bind(kernel: Kernel, args: Sequence[object]) -> list[object]:
         raise TypeMismatch(
             f"kernel {kernel.name}: expected {len(kernel.params)} arguments, got {len(args)}"
         )
-    written = {
-        op.tensor
-        for op in kernel.body.walk()
-        if isinstance(op, tile.TensorStore | protocol.TmaStoreBuffer | protocol.TmaStoreShared)
-    }
+    written = {op.tensor for op in kernel.body.walk() if isinstance(op, _WRITES)}
     bound: list[object] = []
     for param, arg in zip(kernel.params, args, strict=True):
         if isinstance(param.type, Scalar):

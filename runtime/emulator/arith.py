@@ -6,6 +6,7 @@ operation, which gives the correctly rounded result for ``+ - * /``.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tiledsl.codegen.ir.dtypes import DType
-from tiledsl.codegen.ir.layouts import WgmmaFragment
 from tiledsl.codegen.ir.ops import arith
 from tiledsl.codegen.ir.ops.arith import element_type
 from tiledsl.codegen.ir.types import Scalar, Tile
@@ -24,6 +24,7 @@ from tiledsl.runtime.emulator.values import (
     Array,
     convert,
     numpy_dtype,
+    share_of,
     to_float32,
     wrap,
 )
@@ -113,6 +114,12 @@ _FLOAT_BINARY: dict[str, Function] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,
     "floordiv": np.floor_divide, "mod": np.remainder, "min": _minimum, "max": _maximum,
 }  # fmt: skip
+_ERF = np.frompyfunc(math.erf, 1, 1)
+_MATHS: dict[str, Function] = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt,
+    "rsqrt": lambda value: 1 / np.sqrt(value), "tanh": np.tanh,
+    "erf": lambda value: np.asarray(_ERF(value), np.float64)[()],
+}  # fmt: skip
 _LOGIC: dict[str, Function] = {
     "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor,
 }  # fmt: skip
@@ -120,6 +127,11 @@ _COMPARE: dict[str, Function] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
     "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
+
+
+def _in_float64(function: Function) -> Function:
+    """``function`` of a float32 or float64, computed in float64 and rounded once."""
+    return lambda value: function(value.astype(np.float64)).astype(value.dtype)
 
 
 def _rounded(function: Function, dtype: DType, *, tile: bool) -> Function:
@@ -151,6 +163,8 @@ def binary_function(kind: str, dtype: DType, *, tile: bool) -> Function:
 def unary_function(kind: str, dtype: DType, *, tile: bool) -> Function:
     """What ``Unary(kind)`` computes from a scalar, or from an array."""
     if dtype.is_float:
+        if kind in _MATHS:
+            return _rounded(_in_float64(_MATHS[kind]), dtype, tile=tile)
         return _rounded({"neg": np.negative, "abs": np.abs}[kind], dtype, tile=tile)
     if tile:
         functions: dict[str, Function] = {
@@ -308,9 +322,7 @@ def _select(cx: Compiler, op: arith.Select) -> Step:
 @step(arith.Full)
 def _full(cx: Compiler, op: arith.Full) -> Step:
     out, value = cx.slot(op.result), cx.slot(op.value)
-    shape = op.shape
-    if isinstance(op.layout, WgmmaFragment):
-        shape = (op.layout.rows, op.layout.columns)
+    shape = share_of(op.shape, op.layout).shape
     assert isinstance(op.value.type, Scalar)
     kind = numpy_dtype(op.value.type.dtype)
 

@@ -1,13 +1,14 @@
-"""mbarriers as PTX defines them, waits on them, and the rendezvous of a role's parts."""
+"""What parts wait for: mbarriers as PTX defines them, named barriers, and meetings of parts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tiledsl.codegen.ir.ops import protocol
-from tiledsl.errors import InternalError, Loc, StageError
-from tiledsl.runtime.emulator.compile import Blocking, Compiler, Coroutine, Signal, Step, step
-from tiledsl.runtime.emulator.machine import Part
+from tiledsl.errors import Loc, StageError
+
+if TYPE_CHECKING:
+    from tiledsl.runtime.emulator.machine import Part
 
 MAX_BYTES = (1 << 20) - 1  # what the transaction count of an mbarrier can hold
 
@@ -22,27 +23,37 @@ class Mbarrier:
     are announced, so ``bytes`` may be negative for a while.
 
     Attributes:
-        ring, which, stage: ``"pipeline"``, ``"full"`` or ``"empty"``, and the slot it guards.
+        ring, which, stage: ``"pipeline"``, ``"full"`` or ``"empty"``, and the slot it guards; of
+            the user's own barriers the name, ``"raw"`` and the number.
         count: arrivals that each phase needs.
+        number: which of the block's barriers it is: the same in every block of a cluster.
+        rank: of its block in the cluster.
         arrived: the parts that have arrived in this phase, for reports.
+        loaded: the last phase in which a copy brought bytes, -1 before.
+        seen: phases that some wait has found complete.
     """
 
     ring: str
     which: str
     stage: int
     count: int
+    number: int = 0
+    rank: int = 0
     phase: int = 0
     pending: int = 0
     bytes: int = 0
     arrived: list[Part] = field(default_factory=list)
+    loaded: int = -1
+    seen: int = 0
 
     def __post_init__(self) -> None:
         self.pending = self.count
 
     @property
     def name(self) -> str:
-        """``pipeline.full[2]``"""
-        return f"{self.ring}.{self.which}[{self.stage}]"
+        """``pipeline.full[2]``, or ``bars[2]`` for one of the user's own."""
+        which = "" if self.which == "raw" else f".{self.which}"
+        return f"{self.ring}{which}[{self.stage}]"
 
     def passed(self, parity: int) -> bool:
         """``mbarrier.test_wait.parity``: whether the phase of this parity has completed.
@@ -52,16 +63,17 @@ class Mbarrier:
         """
         return self.phase & 1 != parity
 
-    def arrive(self, part: Part, loc: Loc, nbytes: int = 0) -> None:
-        """One arrival, announcing ``nbytes`` bytes first.
+    def arrive(self, part: Part, loc: Loc, nbytes: int = 0, times: int = 1) -> None:
+        """One arrival (or ``times``, of as many threads), announcing ``nbytes`` bytes first.
 
         Raises:
             StageError: when all arrivals of the phase have come already.
         """
-        if self.pending == 0:
+        if self.pending < times:
             seen = ", ".join(one.label for one in self.arrived) or "nobody"
+            came = f"{times} times " if times > 1 else ""
             raise StageError(
-                f"{part.label} arrives on {self.name} once too often in phase {self.phase}:"
+                f"{part.label} arrives {came}on {self.name} once too often in phase {self.phase}:"
                 f" expected {self.count} arrival(s), which came from {seen};"
                 f" {self.bytes} bytes are still missing",
                 loc,
@@ -73,12 +85,13 @@ class Mbarrier:
                 f" at most {MAX_BYTES}",
                 loc,
             )
-        self.pending -= 1
+        self.pending -= times
         self.arrived.append(part)
         self._settle()
 
     def complete_bytes(self, nbytes: int) -> None:
         """``complete_tx``: that many bytes have come."""
+        self.loaded = self.phase
         self.bytes -= nbytes
         self._settle()
 
@@ -101,13 +114,33 @@ class BarrierWait:
         return self.barrier.passed(self.parity)
 
 
+@dataclass(frozen=True, slots=True)
+class BarrierPoll:
+    """A part has asked whether the phase of parity ``parity`` has completed, and it has not.
+
+    The part may go on at any time. It lets others run first, for it may well ask again.
+    """
+
+    barrier: Mbarrier
+    parity: int
+    loc: Loc
+
+    def ready(self) -> bool:
+        return True
+
+
 @dataclass(eq=False, slots=True)
 class Rendezvous:
-    """The named barrier of a role, over its parts."""
+    """Where several parts meet: those of a role, or of all blocks of a cluster.
+
+    ``answer`` is what those that met last agreed upon; ``agreed`` what those have that came so far.
+    """
 
     parts: int
     meetings: int = 0
     waiting: int = 0
+    agreed: bool = True
+    answer: bool = True
 
     def arrive(self) -> None:
         self.waiting += 1
@@ -115,130 +148,75 @@ class Rendezvous:
             self.waiting = 0
             self.meetings += 1
 
+    def agree(self, answer: bool) -> None:
+        """Arrive with an answer; all of them must say yes for the common one to be yes."""
+        self.agreed = self.agreed and answer
+        if self.waiting + 1 == self.parts:
+            self.answer, self.agreed = self.agreed, True
+        self.arrive()
+
 
 @dataclass(frozen=True, slots=True)
 class RendezvousWait:
-    """A part waits for the other parts of its role."""
+    """A part waits for the other parts: of its role, or with ``cluster`` of all blocks.
+
+    ``asks``: they meet to agree on the answer to a question about a barrier.
+    """
 
     rendezvous: Rendezvous
     meeting: int
     loc: Loc
+    cluster: bool = False
+    asks: bool = False
 
     def ready(self) -> bool:
         return self.rendezvous.meetings > self.meeting
 
 
-# ------------------------------------------------------------------------- operations
+@dataclass(eq=False, slots=True)
+class Named:
+    """A named barrier between roles: complete when ``threads`` threads have arrived.
 
+    ``came`` are the threads that have arrived since it completed last, ``generation`` counts how
+    often it has, ``parts`` are those that have arrived, for reports.
+    """
 
-@step(protocol.RingBarrier)
-def _ring_barrier(cx: Compiler, op: protocol.RingBarrier) -> Step:
-    out, ring, index = cx.slot(op.result), cx.slot(op.ring), cx.slot(op.index)
-    which, loc = op.which, op.loc
+    name: str
+    threads: int
+    came: int = 0
+    generation: int = 0
+    parts: list[Part] = field(default_factory=list)
 
-    def run(part: Part) -> Signal:
-        registers = part.registers
-        barriers = registers[ring].barriers[which]
-        stage = registers[index]
-        if not 0 <= stage < len(barriers):
-            raise InternalError(
-                f"stage {stage} of pipeline {registers[ring].name!r}: expected 0 to"
-                f" {len(barriers) - 1}",
+    def arrive(self, part: Part, threads: int, loc: Loc) -> None:
+        """``threads`` threads of ``part`` arrive.
+
+        Raises:
+            StageError: they are more than the barrier still waits for.
+        """
+        if self.came + threads > self.threads:
+            seen = ", ".join(one.label for one in self.parts)
+            raise StageError(
+                f"{part.label} arrives with {threads} threads at named barrier {self.name!r}, at"
+                f" which {self.came} of {self.threads} threads have arrived ({seen}): expected"
+                f" {self.threads - self.came} at most",
                 loc,
+                hint="each role arrives or syncs once before all others have",
             )
-        registers[out] = barriers[stage]
-        return None
-
-    return run
-
-
-@step(protocol.MbarrierWait)
-def _wait(cx: Compiler, op: protocol.MbarrierWait) -> Blocking:
-    slot, parity_slot, loc = cx.slot(op.barrier), cx.slot(op.parity), op.loc
-    elect = "part" if op.elect == "all" else op.elect
-
-    def start(part: Part) -> Coroutine:
-        if not part.elected(elect):
-            return None
-        barrier: Mbarrier = part.registers[slot]
-        parity: int = part.registers[parity_slot]
-        if parity not in (0, 1):
-            raise InternalError(f"{barrier.name}: parity {parity}, expected 0 or 1", loc)
-        result = part.block.result
-        result.waits += 1
-        if not barrier.passed(parity):
-            result.stalls += 1
-            wait = BarrierWait(barrier, parity, loc)
-            # Asked again when it is this part's turn: as on the hardware, a waiter that comes late
-            # may find that the phase after the one it waits for has completed too.
-            while not barrier.passed(parity):
-                yield wait
-        return None
-
-    return Blocking(start)
+        self.came += threads
+        self.parts.append(part)
+        if self.came == self.threads:
+            self.came = 0
+            self.generation += 1
+            self.parts = []
 
 
-@step(protocol.MbarrierArrive)
-def _arrive(cx: Compiler, op: protocol.MbarrierArrive) -> Step:
-    slot, loc, elect = cx.slot(op.barrier), op.loc, op.elect
-    predicate = cx.slot(op.predicate[0]) if op.predicate else None
+@dataclass(frozen=True, slots=True)
+class NamedWait:
+    """A part waits for the threads of other roles at a named barrier."""
 
-    def run(part: Part) -> Signal:
-        registers = part.registers
-        if part.elected(elect) and (predicate is None or registers[predicate]):
-            registers[slot].arrive(part, loc)
-            part.block.result.arrivals += 1
-        return None
+    barrier: Named
+    generation: int
+    loc: Loc
 
-    return run
-
-
-@step(protocol.MbarrierArriveExpectTx)
-def _arrive_expect(cx: Compiler, op: protocol.MbarrierArriveExpectTx) -> Step:
-    slot, loc, nbytes = cx.slot(op.barrier), op.loc, op.nbytes
-
-    def run(part: Part) -> Signal:
-        if part.elected("role"):
-            part.registers[slot].arrive(part, loc, nbytes)
-            part.block.result.arrivals += 1
-        return None
-
-    return run
-
-
-def _threads_met(part: Part) -> None:
-    """What all threads of the part know now that one of them, or each for itself, knew before."""
-    for buffer in part.buffers.values():
-        buffer.advance("fenced", "visible")
-    part.bulk.announce()
-
-
-@step(protocol.PartSync)
-def _part_sync(cx: Compiler, op: protocol.PartSync) -> Step:
-    return _threads_met  # the threads of a part are one coroutine
-
-
-@step(protocol.RoleSync)
-def _role_sync(cx: Compiler, op: protocol.RoleSync) -> Blocking:
-    loc = op.loc
-
-    def start(part: Part) -> Coroutine:
-        meeting = part.rendezvous.meetings
-        part.rendezvous.arrive()
-        wait = RendezvousWait(part.rendezvous, meeting, loc)
-        while not wait.ready():
-            yield wait
-        _threads_met(part)
-        return None
-
-    return Blocking(start)
-
-
-@step(protocol.FenceProxyAsync)
-def _fence(cx: Compiler, op: protocol.FenceProxyAsync) -> Step:
-    def run(part: Part) -> Signal:
-        for buffer in part.buffers.values():
-            buffer.advance("written", "fenced")
-        return None
-
-    return run
+    def ready(self) -> bool:
+        return self.barrier.generation > self.generation

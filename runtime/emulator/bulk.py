@@ -1,52 +1,42 @@
-"""TMA: loads to shared memory, stores from it, staging buffers and bulk groups.
+"""TMA stores from shared memory, staging buffers and bulk groups.
 
-A load writes its tile at some moment after its issue and then completes bytes on its barrier. A
-store reads its source at some moment after its issue, and writes to global memory later still; the
-part that issued it learns of the first from ``bulk.wait read`` and of the second from
+A store reads its source at some moment after its issue, and writes to global memory later still.
+The part that issued it learns of the first from ``bulk.wait read`` and of the second from
 ``bulk.wait``.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tiledsl.codegen.ir.ops import protocol, tile
-from tiledsl.codegen.ir.types import BufferType
+from tiledsl.codegen.ir.dtypes import DType
+from tiledsl.codegen.ir.ops import protocol
+from tiledsl.codegen.ir.types import BufferType, TensorType
 from tiledsl.errors import InternalError, InvalidValue, Loc
-from tiledsl.runtime.emulator.barriers import Mbarrier
+from tiledsl.runtime.emulator.arith import binary_function
+from tiledsl.runtime.emulator.boxes import box_of, combine_box, store_box
 from tiledsl.runtime.emulator.compile import Compiler, Signal, Step, step
+from tiledsl.runtime.emulator.copies import check_coordinates
 from tiledsl.runtime.emulator.machine import Part
-from tiledsl.runtime.emulator.memory import (
-    Buffer,
-    SharedArray,
-    Tensor,
-    box_of,
-    load_box,
-    store_box,
-)
+from tiledsl.runtime.emulator.memory import Buffer, SharedArray, Tensor
 from tiledsl.runtime.emulator.values import Array
 from tiledsl.runtime.emulator.wgmma import ready_tile
 
-COPY_UNIT = 16  # bytes at whose multiples a copy starts in global memory
+# What a reducing store makes of what is there and what it brings. A NaN loses against a number in
+# min and max.
+_REDUCE_FLOATS: dict[str, Callable[..., Any]] = {"min": np.fmin, "max": np.fmax}
 
 
-@dataclass(eq=False, slots=True)
-class Load:
-    """A bulk tensor copy to shared memory."""
-
-    tensor: Tensor
-    coords: tuple[int, ...]
-    tile: SharedArray
-    barrier: Mbarrier
-    done: bool = False
-
-    def act(self) -> None:
-        load_box(self.tensor.array, self.coords, self.tile.array)
-        self.done = True
-        self.barrier.complete_bytes(self.tile.array.nbytes)
+def _reduction(kind: str, dtype: DType) -> Callable[[Array, Array], Array]:
+    if dtype.is_float and kind in _REDUCE_FLOATS:
+        return _REDUCE_FLOATS[kind]
+    function: Callable[[Array, Array], Array] = binary_function(kind, dtype, tile=True)
+    return function
 
 
 @dataclass(eq=False, slots=True)
@@ -57,11 +47,14 @@ class Store:
     coords: tuple[int, ...]
     source: Array
     loc: Loc
+    reduce: str | None = None
+    combine: Callable[[Array, Array], Array] | None = None
     buffer: Buffer | None = None
     box: int = 0
     data: Array | None = None
     done: bool = False
     flying: Array | None = None  # a view of the marks of what is on its way, see BulkQueue.mark
+    forced: ClassVar[bool] = True
 
     def read(self) -> None:
         if self.data is None:
@@ -71,9 +64,12 @@ class Store:
         if not self.done:
             self.read()
             assert self.data is not None
-            store_box(self.tensor.array, self.coords, self.data)
+            if self.combine is None:
+                store_box(self.tensor.array, self.coords, self.data)
+            else:
+                combine_box(self.tensor.array, self.coords, self.data, self.combine)
             if self.flying is not None:
-                self.flying[...] = False
+                self.flying -= 1
             self.done = True
 
     def act(self) -> None:
@@ -91,9 +87,8 @@ class BulkQueue:
         self.unread: deque[list[Store]] = deque()
         self.unwritten: deque[list[Store]] = deque()
         self._known_by_one: list[Store] = []  # read, and only the electing thread knows
-        self._marks: dict[
-            int, Array
-        ] = {}  # by tensor: the elements that stores are on their way to
+        # By tensor and reduction: how many stores are on their way to each element.
+        self._marks: dict[tuple[int, str | None], Array] = {}
 
     def mark(self, store: Store) -> None:
         """Note where a store goes.
@@ -101,20 +96,27 @@ class BulkQueue:
         Raises:
             InvalidValue: another store of this part is still on its way there.
         """
-        array = store.tensor.array
-        marks = self._marks.setdefault(id(array), np.zeros(array.shape, bool))
-        store.flying = box_of(marks, store.coords, store.source.shape)
+        array, shape = store.tensor.array, store.source.shape
+        key = id(array), store.reduce
+        if key not in self._marks:
+            self._marks[key] = np.zeros(array.shape, np.uint16)
+        store.flying = box_of(self._marks[key], store.coords, shape)
         if store.flying is None:
             return
-        if store.flying.any():
-            raise InvalidValue(
-                f"a TMA store to tensor {store.tensor.name!r} at {store.coords} reaches elements"
-                " that another store of this role is still on its way to: nothing orders the two,"
-                " expected each element to be stored once",
-                store.loc,
-                hint="keep the tile in registers and store it once",
-            )
-        store.flying[...] = True
+        for (other, kind), marks in self._marks.items():
+            # Reductions of one kind may come in any order, if nothing else comes in between.
+            if other != key[0] or (kind is not None and kind == store.reduce):
+                continue
+            on_the_way = box_of(marks, store.coords, shape)
+            if on_the_way is not None and on_the_way.any():
+                raise InvalidValue(
+                    f"a TMA store to tensor {store.tensor.name!r} at {store.coords} reaches"
+                    " elements that another store of this role is still on its way to: nothing"
+                    " orders the two, expected each element to be stored once",
+                    store.loc,
+                    hint="keep the tile in registers and store it once",
+                )
+        store.flying += 1
 
     def commit(self) -> None:
         self.unread.append(self.open)
@@ -163,50 +165,6 @@ class BulkQueue:
             )
 
 
-@step(tile.TmaLoad)
-def _load(cx: Compiler, op: tile.TmaLoad) -> Step:
-    tensor, coords = cx.slot(op.tensor), cx.slots(op.coords)
-    target, barrier = cx.slot(op.tile), cx.slot(op.barrier)
-    loc = op.loc
-
-    def run(part: Part) -> Signal:
-        if part.elected("role"):
-            registers, result = part.registers, part.block.result
-            shared: SharedArray = registers[target]
-            at = tuple([registers[coord] for coord in coords])
-            check_coordinates(registers[tensor], at, False, loc)
-            part.block.start(Load(registers[tensor], at, shared, registers[barrier]))
-            result.tma_loads += 1
-            result.tma_load_bytes += shared.array.nbytes
-        return None
-
-    return run
-
-
-def check_coordinates(tensor: Tensor, coords: tuple[int, ...], stores: bool, loc: Loc) -> None:
-    """Where the hardware stops with an illegal instruction, the emulator says why.
-
-    Raises:
-        InvalidValue: the innermost coordinate is not at a multiple of 16 bytes, or a store starts
-            before the tensor (a load may: what lies outside reads as zero).
-    """
-    nbytes = coords[-1] * tensor.array.itemsize
-    if nbytes % COPY_UNIT:
-        raise InvalidValue(
-            f"a TMA copy of tensor {tensor.name!r} starts at innermost coordinate {coords[-1]},"
-            f" which is byte {nbytes} of a row: expected a multiple of {COPY_UNIT} bytes",
-            loc,
-            hint=f"use a multiple of {COPY_UNIT // tensor.array.itemsize} for the last coordinate",
-        )
-    if stores and min(coords) < 0:
-        raise InvalidValue(
-            f"a TMA store to tensor {tensor.name!r} starts at {coords}, before the tensor: expected"
-            " coordinates of at least 0",
-            loc,
-            hint="only loads may start before a tensor",
-        )
-
-
 def _start_store(part: Part, store: Store) -> None:
     check_coordinates(store.tensor, store.coords, True, store.loc)
     part.bulk.mark(store)
@@ -216,10 +174,17 @@ def _start_store(part: Part, store: Store) -> None:
     part.block.result.tma_store_bytes += store.source.nbytes
 
 
+def _combine(
+    op: protocol.TmaStoreBuffer | protocol.TmaStoreShared,
+) -> Callable[[Array, Array], Array] | None:
+    assert isinstance(op.tensor.type, TensorType)
+    return None if op.reduce is None else _reduction(op.reduce, op.tensor.type.dtype)
+
+
 @step(protocol.TmaStoreBuffer)
 def _store_buffer(cx: Compiler, op: protocol.TmaStoreBuffer) -> Step:
     source, tensor, coords = cx.slot(op.buffer), cx.slot(op.tensor), cx.slots(op.coords)
-    box, loc = op.box, op.loc
+    box, loc, reduce, combine = op.box, op.loc, op.reduce, _combine(op)
 
     def run(part: Part) -> Signal:
         registers = part.registers
@@ -233,7 +198,8 @@ def _store_buffer(cx: Compiler, op: protocol.TmaStoreBuffer) -> Step:
             )
         buffer.readers[box] += 1
         at = tuple([registers[coord] for coord in coords])
-        _start_store(part, Store(registers[tensor], at, buffer.boxes[box], loc, buffer, box))
+        data = buffer.boxes[box]
+        _start_store(part, Store(registers[tensor], at, data, loc, reduce, combine, buffer, box))
         return None
 
     return run
@@ -242,13 +208,16 @@ def _store_buffer(cx: Compiler, op: protocol.TmaStoreBuffer) -> Step:
 @step(protocol.TmaStoreShared)
 def _store_shared(cx: Compiler, op: protocol.TmaStoreShared) -> Step:
     source, tensor, coords = cx.slot(op.tile), cx.slot(op.tensor), cx.slots(op.coords)
-    loc = op.loc
+    loc, reduce, combine = op.loc, op.reduce, _combine(op)
 
     def run(part: Part) -> Signal:
         if part.elected("role"):
             registers = part.registers
+            shared: SharedArray = registers[source]
+            if shared.generic.writers:
+                shared.generic.check(part, shared.name, "stores", loc)
             at = tuple([registers[coord] for coord in coords])
-            _start_store(part, Store(registers[tensor], at, registers[source].array, loc))
+            _start_store(part, Store(registers[tensor], at, shared.array, loc, reduce, combine))
         return None
 
     return run

@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 
 from tiledsl.codegen.ir.core import Block, Effect, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel
+from tiledsl.codegen.ir.ops import copy, memory, sync
 from tiledsl.codegen.ir.ops.arith import Constant
 from tiledsl.codegen.ir.ops.control import Role
 from tiledsl.codegen.ir.plan import Plan, RolePlan
 from tiledsl.errors import InternalError
+from tiledsl.runtime.emulator.geometry import Cluster
 from tiledsl.runtime.emulator.machine import Part, Wait
 from tiledsl.runtime.emulator.values import as_scalar
 
@@ -37,6 +39,11 @@ class Blocking:
 
 
 Code = Step | Blocking
+
+# Operations through which one role may see what another does, besides those that synchronise.
+_SHARED = (
+    memory.SharedLoad, memory.SharedStore, copy.AsyncCopy, sync.WordGet, sync.WordSet,
+)  # fmt: skip
 
 _OpT = TypeVar("_OpT", bound=Op)
 _MAKERS: dict[type[Op], Callable[[Compiler, Any], Code | None]] = {}
@@ -76,14 +83,16 @@ class Compiler:
 
     Attributes:
         plan: of the kernel.
+        cluster: the shape of its clusters.
         parts: parts of the role that is being compiled.
         preempt: whether another part may run before each synchronising operation.
         template: initial registers: constants stand in it already.
         ifs, loops, scopes: slots of the results of the enclosing operations, innermost last.
     """
 
-    def __init__(self, plan: Plan, *, preempt: bool) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, *, preempt: bool) -> None:
         self.plan = plan
+        self.cluster = cluster
         self.parts = 1
         self.preempt = preempt
         self.template: list[Any] = []
@@ -117,7 +126,7 @@ class Compiler:
         if make is None:
             raise InternalError(f"the emulator has no {op.opcode}", op.loc)
         code = make(self, op)
-        touches_others = op.effect is Effect.SYNC or op.needs == "tma"
+        touches_others = op.effect is Effect.SYNC or op.needs == "tma" or type(op) in _SHARED
         if self.preempt and touches_others and code is not None:
             return _preemptible(code)
         return code
@@ -208,12 +217,14 @@ class Program:
         params: slots of the kernel's parameters.
         preamble: what stands outside of the roles; runs before them.
         roles: what each role runs.
+        has_roles: whether the kernel has roles; else its whole body stands in ``roles``.
     """
 
     template: list[Any]
     params: list[int]
     preamble: Callable[[Part], Coroutine]
     roles: list[tuple[RolePlan, Callable[[Part], Coroutine]]]
+    has_roles: bool
 
 
 def compile_kernel(kernel: Kernel, *, preempt: bool) -> Program:
@@ -224,18 +235,18 @@ def compile_kernel(kernel: Kernel, *, preempt: bool) -> Program:
     """
     if kernel.plan is None:
         raise InternalError(f"kernel {kernel.name} has no plan: bring it down first", kernel.loc)
-    cx = Compiler(kernel.plan, preempt=preempt)
+    cx = Compiler(kernel.plan, Cluster(kernel.cluster), preempt=preempt)
     params = [cx.slot(param.value) for param in kernel.params]
     roles = [op for op in kernel.body.ops if isinstance(op, Role)]
     if not roles:
         plan = kernel.plan.role("main")
         cx.parts = plan.parts
         main = coroutine(cx.block(kernel.body))
-        return Program(cx.template, params, coroutine(_plain([])), [(plan, main)])
+        return Program(cx.template, params, coroutine(_plain([])), [(plan, main)], False)
     preamble = cx.block([op for op in kernel.body.ops if not isinstance(op, Role)])
     bodies = []
     for role in roles:
         plan = kernel.plan.role(role.name)
         cx.parts = plan.parts
         bodies.append((plan, coroutine(cx.block(role.body))))
-    return Program(cx.template, params, coroutine(preamble), bodies)
+    return Program(cx.template, params, coroutine(preamble), bodies, True)

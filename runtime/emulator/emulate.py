@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -12,18 +11,30 @@ import numpy as np
 
 from tiledsl.codegen.ir.core import Level
 from tiledsl.codegen.ir.kernel import Kernel
-from tiledsl.codegen.ir.ops import tile
-from tiledsl.codegen.ir.plan import Plan
+from tiledsl.codegen.ir.ops import memory, sync, tile
+from tiledsl.codegen.ir.plan import Plan, RolePlan
 from tiledsl.errors import InternalError, LaunchError
-from tiledsl.runtime.emulator import arith, bulk, control, tensors, wgmma  # noqa: F401
+from tiledsl.runtime.emulator import (  # noqa: F401
+    arith,
+    async_copies,
+    control,
+    copies,
+    tensors,
+    tiles,
+    wgmma,
+)
+from tiledsl.runtime.emulator import sync as sync_steps  # noqa: F401
 from tiledsl.runtime.emulator.arguments import bind
-from tiledsl.runtime.emulator.barriers import Rendezvous
+from tiledsl.runtime.emulator.barriers import Mbarrier, Named, Rendezvous
 from tiledsl.runtime.emulator.bulk import BulkQueue
+from tiledsl.runtime.emulator.cluster import BlockId, clusters_of
 from tiledsl.runtime.emulator.compile import RETURN, Coroutine, Program, compile_kernel
 from tiledsl.runtime.emulator.deadlock import check_all_taken, deadlock
 from tiledsl.runtime.emulator.machine import BlockState, EmulationResult, Part
-from tiledsl.runtime.emulator.memory import SharedMemory, check_plan
+from tiledsl.runtime.emulator.memory import SharedMemory, Word, check_plan
 from tiledsl.runtime.emulator.scheduler import LateScheduler, RandomScheduler, Scheduler, Task
+
+_PREAMBLE = RolePlan("preamble", 1, 0, "thread")  # what all warps run before the roles, as one part
 
 
 def emulate(
@@ -34,7 +45,10 @@ def emulate(
     seed: int | None = None,
     stdout: IO[str] | None = None,
 ) -> EmulationResult:
-    """Run ``kernel`` on the CPU, block after block, as the hardware would.
+    """Run ``kernel`` on the CPU, cluster after cluster, as the hardware would.
+
+    The blocks of a cluster run together. None of them ends before all of their roles have: a peer
+    may still arrive on its barriers.
 
     Args:
         kernel: at protocol level, with its plan.
@@ -77,19 +91,18 @@ def emulate(
     for slot, value in zip(program.params, values, strict=True):
         template[slot] = value
     runner = _Runner(kernel, kernel.plan, program, template, extents, stdout or sys.stdout)
-    # Python's order is x fastest; the hardware promises none.
-    blocks = [(x, y, z) for z, y, x in itertools.product(*map(range, reversed(extents)))]
+    clusters = clusters_of(kernel, extents)
     source = random.Random(seed)
     if seed is not None:
-        source.shuffle(blocks)
+        source.shuffle(clusters)  # the hardware promises no order
     with np.errstate(all="ignore"):  # a kernel's overflow or NaN is no news to its user
-        for block in blocks:
-            runner.block(block, LateScheduler() if seed is None else RandomScheduler(source))
+        for blocks in clusters:
+            runner.cluster(blocks, LateScheduler() if seed is None else RandomScheduler(source))
     return runner.result
 
 
 class _Runner:
-    """Runs the blocks of one emulation."""
+    """Runs the clusters of one emulation."""
 
     def __init__(
         self,
@@ -107,47 +120,101 @@ class _Runner:
         self.grid = grid
         self.stdout = stdout
         self.result = EmulationResult()
-        self.rings = [op for op in kernel.body.walk() if isinstance(op, tile.PipelineCreate)]
+        ops = list(kernel.body.walk())
+        self.rings = [op for op in ops if isinstance(op, tile.PipelineCreate)]
+        self.mbarriers = [op for op in ops if isinstance(op, sync.MbarrierCreate)]
+        self.shared = [op for op in ops if isinstance(op, memory.SharedCreate)]
+        self.words = [op for op in ops if isinstance(op, sync.WordCreate)]
 
-    def block(self, block: tuple[int, int, int], scheduler: Scheduler) -> None:
-        memory = SharedMemory(self.plan)
-        rings = {
-            op.name: memory.ring(op.name, op.ring, self.plan.counts, op.loc) for op in self.rings
-        }
-        state = BlockState(
-            block, self.grid, memory, rings, scheduler.start, self.result, self.stdout
-        )
+    def cluster(self, ids: Sequence[BlockId], scheduler: Scheduler) -> None:
+        # All roles' parts meet in a kernel without a preamble, else only the preambles do.
+        parts = 1 if self.program.has_roles else sum(role.parts for role, _ in self.program.roles)
+        meeting = Rendezvous(parts * len(ids))
+        blocks: list[BlockState] = []
+        for rank, block in enumerate(ids):
+            blocks.append(self._block(block, rank, blocks, meeting, scheduler))
 
         def report(tasks: list[Task]) -> Any:
-            return deadlock(self.kernel, block, tasks)
+            return deadlock(self.kernel, ids, tasks)
 
-        preamble = self._task(
-            state, "preamble", 0, Rendezvous(1), self.template, self.program.preamble
-        )
-        scheduler.run([preamble], report)
-        tasks = []
-        if preamble.signal != RETURN:
-            for role, code in self.program.roles:
-                meeting = Rendezvous(role.parts)
-                for index in range(role.parts):
-                    registers = preamble.part.registers
-                    tasks.append(self._task(state, role.name, index, meeting, registers, code))
+        tasks = [self._preamble(block) for block in blocks]
         scheduler.run(tasks, report)
         scheduler.drain()
-        for task in (preamble, *tasks):
+        for task in tasks:
             task.part.bulk.write_all()
-        for op in self.rings:
-            check_all_taken(self.kernel, block, rings[op.name], op.loc)
-        self.result.blocks += 1
+        for block in blocks:
+            check_all_taken(self.kernel, block, [*self.rings, *self.mbarriers])
+            self.result.blocks += 1
+
+    def _block(
+        self,
+        block: BlockId,
+        rank: int,
+        cluster: list[BlockState],
+        meeting: Rendezvous,
+        scheduler: Scheduler,
+    ) -> BlockState:
+        plan, shared = self.plan, SharedMemory(self.plan, rank)
+        return BlockState(
+            id=block,
+            grid=self.grid,
+            memory=shared,
+            rings={op.name: shared.ring(op.name, op.ring, op.loc) for op in self.rings},
+            mbarriers={op.name: self._mbarriers(shared, op) for op in self.mbarriers},
+            shared={
+                op.name: shared.row(op.name, op.array, op.array.tiles, op.loc) for op in self.shared
+            },
+            named={name: Named(name, named.threads) for name, named in plan.named.items()},
+            words={op.name: Word(op.name, op.init) for op in self.words},
+            start=scheduler.start,
+            result=self.result,
+            stdout=self.stdout,
+            cluster=cluster,
+            rank=rank,
+            meeting=meeting,
+        )
+
+    def _mbarriers(self, shared: SharedMemory, op: sync.MbarrierCreate) -> list[Mbarrier]:
+        count = self.plan.counts.get((op.name, "raw"), op.count or 0)
+        return shared.mbarriers(op.name, "raw", op.number, count)
+
+    def _preamble(self, block: BlockState) -> Task:
+        """The part that all warps of a block run; its end starts the roles."""
+        (task,) = self._tasks(block, _PREAMBLE, self.template, self.program.preamble)
+
+        def roles(ended: Task) -> list[Task]:
+            if ended.signal == RETURN:
+                return []
+            registers = ended.part.registers
+            return [
+                task
+                for role, code in self.program.roles
+                for task in self._tasks(block, role, registers, code)
+            ]
+
+        task.then = roles
+        return task
 
     @staticmethod
-    def _task(
-        state: BlockState,
-        role: str,
-        index: int,
-        meeting: Rendezvous,
+    def _tasks(
+        block: BlockState,
+        role: RolePlan,
         registers: list[Any],
         code: Callable[[Part], Coroutine],
-    ) -> Task:
-        part = Part(role, index, meeting.parts, list(registers), state, meeting, BulkQueue())
-        return Task(part, code(part))
+    ) -> list[Task]:
+        """One task for each part of a role."""
+        meeting = Rendezvous(role.parts)
+        parts = [
+            Part(
+                role.name,
+                index,
+                role.parts,
+                role.part_threads,
+                list(registers),
+                block,
+                meeting,
+                BulkQueue(),
+            )
+            for index in range(role.parts)
+        ]
+        return [Task(part, code(part)) for part in parts]

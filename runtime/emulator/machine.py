@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from tiledsl.errors import Loc
 
 if TYPE_CHECKING:
-    from tiledsl.runtime.emulator.barriers import Rendezvous
+    from tiledsl.runtime.emulator.async_copies import Copy
+    from tiledsl.runtime.emulator.barriers import Mbarrier, Named, Rendezvous
     from tiledsl.runtime.emulator.bulk import BulkQueue
-    from tiledsl.runtime.emulator.memory import Buffer, Ring, SharedMemory
+    from tiledsl.runtime.emulator.memory import Buffer, Ring, SharedArray, SharedMemory, Word
     from tiledsl.runtime.emulator.wgmma import Group
 
 
@@ -24,9 +25,13 @@ class EmulationResult:
         blocks: blocks of the grid.
         waits: waits on mbarriers, of all role parts.
         stalls: those of them that did not pass at once.
-        arrivals: arrivals on mbarriers, with or without bytes.
-        tma_loads, tma_load_bytes: bulk tensor copies to shared memory and their bytes, with what
-            was filled with zeros.
+        polls: questions whether a phase of an mbarrier has completed.
+        arrivals: arrivals on mbarriers, with or without bytes; an arrival in several blocks of a
+            cluster counts for each, one of many threads at a time counts once.
+        tma_loads, tma_load_bytes: bulk copies to shared memory and their bytes, with what was
+            filled with zeros; a multicast counts once, whatever the number of blocks it reaches.
+        prefetches: bulk tensor prefetches.
+        copies: tiles copied by ``cp.async``.
         tma_stores, tma_store_bytes: bulk tensor copies from shared memory, and their bytes with
             what lies outside of the tensor.
         wgmma_groups: groups, one a ``wgmma.mma`` and part.
@@ -37,14 +42,21 @@ class EmulationResult:
     blocks: int = 0
     waits: int = 0
     stalls: int = 0
+    polls: int = 0
     arrivals: int = 0
     tma_loads: int = 0
     tma_load_bytes: int = 0
+    prefetches: int = 0
+    copies: int = 0
     tma_stores: int = 0
     tma_store_bytes: int = 0
     wgmma_groups: int = 0
     most_groups_in_flight: int = 0
     prints: int = 0
+
+    def events(self) -> tuple[int, ...]:
+        """All that has happened, but for questions that changed nothing."""
+        return tuple(getattr(self, field.name) for field in fields(self) if field.name != "polls")
 
 
 class Wait(Protocol):
@@ -59,10 +71,16 @@ class Wait(Protocol):
 
 
 class Agent(Protocol):
-    """An asynchronous operation that the hardware carries out at a moment of its own choosing."""
+    """An asynchronous operation that the hardware carries out at a moment of its own choosing.
+
+    ``forced``: the part that started it makes it happen, at the latest when it waits for it.
+    """
 
     @property
     def done(self) -> bool: ...
+
+    @property
+    def forced(self) -> bool: ...
 
     def act(self) -> None:
         """Take the next step."""
@@ -76,27 +94,32 @@ class Part:
     Attributes:
         role: the role's name.
         index: which part, 0 ... ``parts`` - 1.
+        threads: threads of this part.
         registers: the value of every IR value, by slot number.
         groups: wgmma groups that were issued and not waited for, oldest first.
         bulk: TMA stores that its elected thread has started.
+        copies: ``cp.async`` copies for which no arrival has been asked yet.
         rendezvous: where the parts of the role meet.
     """
 
     role: str
     index: int
     parts: int
+    threads: int
     registers: list[Any]
     block: BlockState
     rendezvous: Rendezvous
     bulk: BulkQueue
     groups: deque[Group] = field(default_factory=deque)
+    copies: list[Copy] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        """How messages call it: ``role 'mma' part 1 of 2``."""
+        """How messages call it: ``role 'mma' part 1 of 2 in block 0 of its cluster``."""
         part = f" part {self.index} of {self.parts}" if self.parts > 1 else ""
-        return f"role {self.role!r}{part}"
+        block = f" in block {self.block.rank} of its cluster" if len(self.block.cluster) > 1 else ""
+        return f"role {self.role!r}{part}{block}"
 
     def elected(self, elect: str) -> bool:
         """Whether one of this part's threads is chosen: ``"part"`` always, ``"role"`` part 0."""
@@ -109,7 +132,11 @@ class BlockState:
 
     Attributes:
         id, grid: the block's index and the grid's extents along x, y, z.
-        rings: by ``PipelineCreate.name``.
+        rings, mbarriers, shared, named, words: pipelines, the kernel's own mbarriers and shared
+            tiles, named barriers, and words in shared memory, by the names that create them.
+        cluster: the blocks of its cluster by rank, itself included.
+        rank: its own.
+        meeting: where all parts of the cluster meet.
         start: hands an asynchronous operation to the scheduler.
         result: counters.
     """
@@ -118,6 +145,13 @@ class BlockState:
     grid: tuple[int, ...]
     memory: SharedMemory
     rings: dict[str, Ring]
+    mbarriers: dict[str, list[Mbarrier]]
+    shared: dict[str, list[SharedArray]]
+    named: dict[str, Named]
+    words: dict[str, Word]
     start: Callable[[Agent], None]
     result: EmulationResult
     stdout: IO[str]
+    cluster: list[BlockState]
+    rank: int
+    meeting: Rendezvous

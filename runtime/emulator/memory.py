@@ -1,4 +1,4 @@
-"""Shared memory of a block, and boxes of tensors in global memory.
+"""Shared memory of a block: tiles, barriers and buffers, and who wrote what through which proxy.
 
 Shared memory is one array of bytes at the planned offsets, so that objects which overlap in the
 plan overlap here. Tiles lie unswizzled in it: a swizzle permutes the bytes of a tile, and the
@@ -7,16 +7,16 @@ permutation follows from the tile's type, which everybody who touches it shares.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.plan import Plan, SharedItem
-from tiledsl.codegen.ir.types import BufferType, RingType
+from tiledsl.codegen.ir.types import BufferType, RingType, TileArray
 from tiledsl.errors import InternalError, Loc
 from tiledsl.runtime.emulator.barriers import Mbarrier
+from tiledsl.runtime.emulator.machine import Part
 from tiledsl.runtime.emulator.values import Array, numpy_dtype
 
 POISON = 0xFF  # a NaN in every float dtype, -1 in signed integers
@@ -30,6 +30,32 @@ class Tensor:
     array: Array
 
 
+@dataclass(eq=False, slots=True)
+class GenericWrites:
+    """What TMA and wgmma may not see of a tile yet: plain writes that nobody has fenced.
+
+    Attributes:
+        writers: the parts whose threads have written since the last fence of their own, and where.
+        readers: the parts that have fenced since the last write. A fence makes all writes that
+            its thread knows of visible to what this thread starts behind it.
+    """
+
+    writers: dict[Part, Loc] = field(default_factory=dict)
+    readers: set[Part] = field(default_factory=set)
+
+    def check(self, part: Part, name: str, act: str, loc: Loc) -> None:
+        """Raise ``InternalError`` unless what ``part`` starts sees every write."""
+        if part in self.readers:
+            return
+        for writer, where in self.writers.items():
+            raise InternalError(
+                f"{part.label} {act} {name}, which {writer.label} has written by plain stores or"
+                " cp.async: expected a fence.proxy_async behind them, or here before",
+                loc,
+                notes=(("written here", where),),
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class SharedArray:
     """A tile in shared memory as an operation sees it.
@@ -37,13 +63,17 @@ class SharedArray:
     Attributes:
         array: a view of the block's memory in the shape the user sees.
         name: such as ``pipeline.a[3]``.
+        number: which of the block's tiles it is: the same in every block of a cluster.
+        generic: the plain writes to it.
     """
 
     array: Array
     name: str
+    number: int
+    generic: GenericWrites
 
     def transposed(self) -> SharedArray:
-        return SharedArray(self.array.T, self.name)
+        return SharedArray(self.array.T, self.name, self.number, self.generic)
 
 
 @dataclass(eq=False, slots=True)
@@ -53,6 +83,14 @@ class Ring:
     name: str
     barriers: dict[str, list[Mbarrier]]
     tiles: list[list[SharedArray]]
+
+
+@dataclass(eq=False, slots=True)
+class Word:
+    """One int32 in shared memory."""
+
+    name: str
+    value: int
 
 
 @dataclass(eq=False, slots=True)
@@ -78,9 +116,20 @@ class Buffer:
 
 
 class SharedMemory:
-    """The dynamic shared memory of one block, poisoned."""
+    """The dynamic shared memory of one block, poisoned.
 
-    def __init__(self, plan: Plan) -> None:
+    Attributes:
+        tiles, barriers: all of them, in the order in which they were made: the same in every block
+            of a cluster.
+        unfenced: tiles with plain writes that TMA and wgmma may not see yet.
+    """
+
+    def __init__(self, plan: Plan, rank: int = 0) -> None:
+        self.tiles: list[SharedArray] = []
+        self.barriers: list[Mbarrier] = []
+        self.unfenced: dict[GenericWrites, None] = {}
+        self._rank = rank
+        self._counts = plan.counts
         self.bytes = np.full(plan.shared_bytes, POISON, np.uint8)
         self._items = {item.name: item for item in plan.shared}
 
@@ -112,24 +161,53 @@ class SharedMemory:
         first = item.offset + start
         return self.bytes[first : first + nbytes].view(kind).reshape(shape)
 
-    def ring(self, name: str, kind: RingType, counts: dict[tuple[str, str], int], loc: Loc) -> Ring:
+    def row(self, label: str, array: TileArray, number: int, loc: Loc) -> list[SharedArray]:
+        """``number`` tiles of an array that the plan calls ``label``."""
+        row = []
+        for i in range(number):
+            view = self.array(label, array.shape, array.dtype, i, loc, array.pitch)
+            row.append(SharedArray(view, f"{label}[{i}]", len(self.tiles), GenericWrites()))
+            self.tiles.append(row[-1])
+        return row
+
+    def mbarriers(self, name: str, which: str, number: int, count: int) -> list[Mbarrier]:
+        """``number`` initialised mbarriers."""
+        row = []
+        for i in range(number):
+            row.append(Mbarrier(name, which, i, count, len(self.barriers), self._rank))
+            self.barriers.append(row[-1])
+        return row
+
+    def ring(self, name: str, kind: RingType, loc: Loc) -> Ring:
         """A ring's tiles and initialised barriers."""
-        number = kind.stages * kind.k_group
-        tiles = []
-        for one in kind.arrays:
-            label = f"{name}.{one.name}"
-            views = [
-                self.array(label, one.shape, one.dtype, i, loc, one.pitch) for i in range(number)
-            ]
-            tiles.append([SharedArray(view, f"{label}[{i}]") for i, view in enumerate(views)])
+        tiles = [
+            self.row(f"{name}.{one.name}", one, kind.stages * one.tiles, loc) for one in kind.arrays
+        ]
         barriers = {
-            which: [
-                Mbarrier(name, which, stage, counts.get((name, which), 0))
-                for stage in range(kind.stages)
-            ]
+            which: self.mbarriers(name, which, kind.stages, self._counts.get((name, which), 0))
             for which in ("full", "empty")
         }
         return Ring(name, barriers, tiles)
+
+    def written(self, tile: SharedArray, part: Part, loc: Loc) -> None:
+        """The threads of ``part`` have written to a tile, through the generic proxy."""
+        tile.generic.writers[part] = loc
+        tile.generic.readers.clear()
+        self.unfenced[tile.generic] = None
+
+    def fence(self, part: Part) -> None:
+        """``fence.proxy.async`` by the threads of ``part``."""
+        for writes in list(self.unfenced):
+            writes.readers.add(part)
+            writes.writers.pop(part, None)
+            if not writes.writers:
+                self.loaded(writes)
+
+    def loaded(self, writes: GenericWrites) -> None:
+        """A tile has no plain writes left that need a fence, such as behind a bulk copy to it."""
+        writes.writers.clear()
+        writes.readers.clear()
+        self.unfenced.pop(writes, None)
 
     def buffer(self, name: str, kind: BufferType, part: int, loc: Loc) -> Buffer:
         """The staging buffer of one part."""
@@ -157,57 +235,3 @@ def check_plan(plan: Plan, loc: Loc) -> None:
 
 def _end(item: SharedItem) -> int:
     return item.offset + item.nbytes
-
-
-def _overlap(
-    tensor: Array, coords: Sequence[int], shape: tuple[int, ...]
-) -> tuple[tuple[slice | int, ...], tuple[slice, ...], bool] | None:
-    """Where a box lies in a tensor, as indices of both; None when wholly outside.
-
-    The box has extent 1 in the leading dimensions that it lacks. The flag says whether all of it
-    lies inside.
-    """
-    lead = tensor.ndim - len(shape)
-    outer: list[slice | int] = []
-    for coord, extent in zip(coords[:lead], tensor.shape, strict=False):
-        if not 0 <= coord < extent:
-            return None
-        outer.append(coord)
-    inner: list[slice] = []
-    whole = True
-    for coord, size, extent in zip(coords[lead:], shape, tensor.shape[lead:], strict=True):
-        low, high = max(coord, 0), min(coord + size, extent)
-        if low >= high:
-            return None
-        whole = whole and high - low == size
-        outer.append(slice(low, high))
-        inner.append(slice(low - coord, high - coord))
-    return tuple(outer), tuple(inner), whole
-
-
-def load_box(tensor: Array, coords: Sequence[int], target: Array) -> None:
-    """Fill ``target`` from the box of its shape at ``coords``; what lies outside reads as zero."""
-    found = _overlap(tensor, coords, target.shape)
-    if found is None:
-        target[...] = 0
-        return
-    outer, inner, whole = found
-    if whole:
-        target[...] = tensor[outer]
-        return
-    target[...] = 0
-    target[inner] = tensor[outer]
-
-
-def box_of(tensor: Array, coords: Sequence[int], shape: tuple[int, ...]) -> Array | None:
-    """The part of ``tensor`` that a copy of a box of ``shape`` at ``coords`` reaches, as a view."""
-    found = _overlap(tensor, coords, shape)
-    return None if found is None else tensor[found[0]]
-
-
-def store_box(tensor: Array, coords: Sequence[int], source: Array) -> None:
-    """Write ``source`` to the box of its shape at ``coords``; what lies outside is left out."""
-    found = _overlap(tensor, coords, source.shape)
-    if found is not None:
-        outer, inner, _ = found
-        tensor[outer] = source[inner]

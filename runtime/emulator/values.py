@@ -8,6 +8,7 @@ one part, and is never changed once made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.dtypes import DType, int_range
+from tiledsl.codegen.ir.layouts import SliceLayout, WgmmaFragment
 
 Array = NDArray[Any]
 
@@ -135,3 +137,43 @@ def _integer_to_odd(values: Array) -> NDArray[np.float32]:
     sticky = (values >> 16) | ((values & 0xFFFF) != 0)
     small = _float_to_odd(np.where(large, 0, values).astype(np.float64))
     return np.where(large, _float_to_odd(sticky.astype(np.float64)) * np.float32(65536), small)
+
+
+# ------------------------------------------------------------------------ register tiles
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one part of a role holds of a register tile.
+
+    Attributes:
+        shape: of the part's array.
+        step: first elements along axis 0 of two neighbouring parts differ by this; 0 where all
+            parts hold the whole.
+        parts: that share the tile; None where it has no layout.
+    """
+
+    shape: tuple[int, ...]
+    step: int = 0
+    parts: int | None = None
+
+    def first(self, part: int) -> int:
+        """Index along axis 0 of the first element that a part holds."""
+        return self.step * part
+
+    def rows(self, part: int) -> slice:
+        """The run of indices along axis 0 that a part holds."""
+        first = self.first(part)
+        return slice(first, first + self.shape[0])
+
+
+def share_of(shape: tuple[int, ...], layout: object) -> Share:
+    """How a register tile of ``shape`` is dealt to the parts of its role."""
+    if isinstance(layout, WgmmaFragment):
+        return Share((layout.rows, layout.columns), layout.rows, layout.parts)
+    if isinstance(layout, SliceLayout):
+        parent = layout.parent
+        if layout.axis == 1:
+            return Share((parent.rows,), parent.rows, parent.parts)
+        return Share((parent.columns,), 0, parent.parts)
+    return Share(shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,7 @@ class Group:
     taken: bool = False
     retired: bool = False
     value: NDArray[np.float32] | None = None
+    forced: ClassVar[bool] = True
 
     @property
     def done(self) -> bool:
@@ -133,6 +134,9 @@ def _mma(cx: Compiler, op: protocol.Wgmma) -> Step:
         first = part.index * rows
         left: SharedArray = registers[a]
         right: SharedArray = registers[b]
+        for shared in (left, right):
+            if shared.generic.writers:
+                shared.generic.check(part, shared.name, "multiplies", loc)
         group = Group(
             part, left.array[first : first + rows], right.array, _take(registers[acc], loc), loc
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,14 @@ def host_text(kernel: Kernel) -> str:
 class HostKernel:
     """A kernel compiled for the host."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, text: Callable[[Kernel], str] = host_text) -> None:
         assert kernel.plan is not None
         self.kernel = kernel
         self.slots = kernel.plan.params
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         machine = binding.Target.from_default_triple().create_target_machine()
-        module = binding.parse_assembly(host_text(kernel))
+        module = binding.parse_assembly(text(kernel))
         module.verify()
         self.engine = binding.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()

@@ -14,8 +14,8 @@ from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import protocol, tile
 from tiledsl.codegen.ir.types import RingType, TileArray
 from tiledsl.runtime.emulator import emulate
-from tiledsl.runtime.emulator.bulk import COPY_UNIT
-from tiledsl.runtime.emulator.memory import load_box, store_box
+from tiledsl.runtime.emulator.boxes import load_box, store_box
+from tiledsl.runtime.emulator.copies import COPY_UNIT
 
 
 def integers(rng: np.random.Generator, low: int, high: int, count: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import tiledsl as td
 from tests.errors.messages import message
 from tests.errors.test_misuse import BF, consume, fill, stages_of
 from tests.golden import Golden
-from tiledsl.errors import StageError
+from tiledsl.errors import NameNotFound, StageError
 
 
 @td.kernel(grid=1)
@@ -100,12 +100,42 @@ def tile_of_the_other_ring(a: td.Tensor, b: td.Tensor, c: td.Tensor):
         td.tma_store(acc.to(c.dtype), c, (0, 0))
 
 
+@td.kernel(grid=1)
+def deeper_in_a_loop(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+    """One stage is held around a loop that takes two at once."""
+    pipeline = stages_of(a, b)
+    with td.role("load", warps=1):
+        producer = pipeline.producer()
+        with producer.acquire() as outer:
+            fill(a, b, outer)
+            for _ in range(3):
+                with producer.acquire() as stage:
+                    fill(a, b, stage)
+                    with producer.acquire() as inner:
+                        fill(a, b, inner)
+    with td.role("mma", warps=4):
+        consume(pipeline, c)
+
+
+@td.kernel(grid=1)
+def acquired_in_front_of_the_roles(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+    pipeline = stages_of(a, b)
+    stage = pipeline.producer().acquire()
+    fill(a, b, stage)
+    with td.role("load", warps=1):
+        stage.release()
+    with td.role("mma", warps=4):
+        consume(pipeline, c)
+
+
 CASES: dict[str, Callable[[], object]] = {
     "load_skipped_by_continue": lambda: load_skipped_by_continue.lower(BF, BF, BF, td.int32),
     "mma_of_any_slot": lambda: mma_of_any_slot.lower(BF, BF, BF),
     "mma_of_the_next_slot": lambda: mma_of_the_next_slot.lower(BF, BF, BF),
     "mma_before_the_loads": lambda: mma_before_the_loads.lower(BF, BF, BF),
     "tile_of_the_other_ring": lambda: tile_of_the_other_ring.lower(BF, BF, BF),
+    "deeper_in_a_loop": lambda: deeper_in_a_loop.lower(BF, BF, BF),
+    "acquired_in_front_of_the_roles": lambda: acquired_in_front_of_the_roles.lower(BF, BF, BF),
     "store_before_the_loads": lambda: store_before_the_loads.lower(BF, BF, BF),
 }
 
@@ -113,6 +143,23 @@ CASES: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_stage(name: str, golden: Golden) -> None:
     golden(message(CASES[name], StageError))
+
+
+@td.kernel(grid=1)
+def view_of_another_role(a: td.Tensor, b: td.Tensor, c: td.Tensor):
+    pipeline = stages_of(a, b)
+    with td.role("load", warps=1):
+        producer = pipeline.producer()
+        with producer.acquire() as stage:
+            fill(a, b, stage)
+    with td.role("mma", warps=4):
+        with producer.acquire() as stage:
+            fill(a, b, stage)
+        consume(pipeline, c)
+
+
+def test_a_view_of_another_role(golden: Golden) -> None:
+    golden(message(lambda: view_of_another_role.lower(BF, BF, BF), NameNotFound))
 
 
 @td.kernel(grid=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tiledsl.codegen.ir.core import Block, Op, Value
@@ -21,7 +22,7 @@ _NUMPY = {"bool_": np.bool_}
 
 
 def numpy_type(dtype: DType) -> Any:
-    return _NUMPY.get(dtype.name) or getattr(np, dtype.name)
+    return _NUMPY.get(dtype.name) or getattr(np, dtype.name, None) or getattr(ml_dtypes, dtype.name)
 
 
 class _Jump(Exception):

@@ -57,8 +57,17 @@ def math_of_run_time(n):
     """TypeMismatch: sqrt is run by Python while the kernel is compiled: expected compile-time
     arguments, got a run-time int32
     at: math.sqrt(n)
-    hint: call sqrt outside of the kernel, or write it as a td.function"""
+    hint: td.sqrt works on run-time floats and on tiles"""
     x = math.sqrt(n)
+
+
+@refused(n=INT)
+def factorial_of_run_time(n):
+    """TypeMismatch: factorial is run by Python while the kernel is compiled: expected
+    compile-time arguments, got a run-time int32
+    at: math.factorial(n)
+    hint: call factorial outside of the kernel, or write it as a td.function"""
+    x = math.factorial(n)
 
 
 @refused(n=INT)

@@ -51,7 +51,7 @@ class OnGpu:
         cubin = assemble(ptx, kernel.target, kernel.name).cubin
         loaded = LoadedKernel(
             cubin, kernel.name, threads=plan.threads, shared_bytes=plan.shared_bytes,
-            target=kernel.target,
+            target=kernel.target, cluster=kernel.cluster_dims, persistent=kernel.persistent,
         )  # fmt: skip
         self.launcher = Launcher(loaded, plan.params, [param.name for param in kernel.params])
 

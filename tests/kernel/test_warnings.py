@@ -13,6 +13,7 @@ import pytest
 import tiledsl as td
 from tests.kernels.gemm import gemm
 from tiledsl.codegen import assemble
+from tiledsl.codegen.ptxas_log import PtxasMessage
 
 
 def test_without_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +30,15 @@ def test_without_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert warning.filename == gemm.function.__code__.co_filename
     assert "for m, n in tiles" in linecache.getline(warning.filename, warning.lineno)
+
+
+def test_a_message_without_a_place_stands_at_the_kernel() -> None:
+    matrix = td.spec((512, 512), td.bfloat16)
+    compiled = gemm.lower(matrix, matrix, matrix)
+    with pytest.warns(td.PerformanceWarning, match="gemm: something odd") as found:
+        compiled._warn(PtxasMessage("warning", None, "something odd"), "ptxas")
+    assert found[0].filename == gemm.function.__code__.co_filename
+    assert "gemm(" in linecache.getline(found[0].filename, found[0].lineno)
 
 
 @td.kernel(warps=4)

@@ -16,7 +16,21 @@ import pytest
 import tiledsl as td
 from tiledsl.errors import InvalidValue, TypeMismatch
 from tiledsl.frontend import intrinsics, registry
-from tiledsl.language import grid, mma, payload, pipeline, role, scheduler, tensor, tile, tma
+from tiledsl.language import (
+    barrier,
+    grid,
+    mma,
+    payload,
+    pipeline,
+    ring,
+    role,
+    scheduler,
+    shared,
+    stage,
+    tensor,
+    tile,
+    tma,
+)
 
 KERNEL_ONLY: dict[str, Callable[[], Any]] = {
     "td.mma": lambda: td.mma(None, None, None),
@@ -33,6 +47,29 @@ KERNEL_ONLY: dict[str, Callable[[], Any]] = {
     "td.StandardTilePayload": lambda: td.StandardTilePayload(
         td.bfloat16, td.bfloat16, (64, 64), (64, 64), num_pipeline_stages=1
     ),
+    "td.BlockwiseFP8TilePayload": lambda: td.BlockwiseFP8TilePayload(
+        td.float8_e4m3fn, td.float8_e4m3fn, (64, 64), (64, 64), (64,), num_pipeline_stages=1
+    ),
+    "td.TileArray": lambda: td.TileArray(td.bfloat16, (64, 64), 2),
+    "td.ProducerConsumerPipeline": lambda: td.ProducerConsumerPipeline(2),
+    "td.mbarrier": lambda: td.mbarrier(number=2),
+    "td.named_barrier": td.named_barrier,
+    "td.tma_load_im2col": lambda: td.tma_load_im2col(
+        None, (0, 0, 0), (0,), None, None, lower=(0,), upper=(0,)
+    ),
+    "td.tma_prefetch": lambda: td.tma_prefetch(None, (0, 0), (64, 64)),
+    "td.async_copy": lambda: td.async_copy(None, (0, 0), None, None),
+    "td.bulk_load": lambda: td.bulk_load(None, (0,), None, None),
+    "td.load": lambda: td.load(None, (0, 0), (64, 64)),
+    "td.store": lambda: td.store(None, None, (0, 0)),
+    "td.iota": lambda: td.iota((64,)),
+    "td.where": lambda: td.where(True, 1, 2),
+    "td.cluster_rank": td.cluster_rank,
+    "td.cluster_size": td.cluster_size,
+    "td.cluster_shape": lambda: td.cluster_shape(0),
+    "td.cluster_id": lambda: td.cluster_id(0),
+    "td.cluster_sync": td.cluster_sync,
+    "td.shared": lambda: td.shared((64, 64), td.float32),
 }
 
 
@@ -51,8 +88,11 @@ def test_meaningless_outside_of_a_kernel(name: str) -> None:
 def _members() -> list[Any]:
     classes = [
         tensor.Tensor, tile.Tile, tile.SharedTile, payload.StandardTilePayload,
+        payload.BlockwiseFP8TilePayload, payload.TileArray,
         pipeline.InputTilePipeline, pipeline.InputProducer, pipeline.InputConsumer,
-        pipeline.InputProducerStage, pipeline.InputConsumerStage, role.Role,
+        stage.Stage, stage.TileStage, stage.InputProducerStage, stage.ProducerStage,
+        ring.ProducerConsumerPipeline, ring.RingProducer, ring.RingConsumer, barrier.Barrier,
+        barrier.Barriers, barrier.NamedBarrier, shared.SharedTiles, role.Role, role.Me, role.Turn,
         scheduler.TileScheduler,
     ]  # fmt: skip
     return [
@@ -177,6 +217,8 @@ def test_docstrings_have_an_example() -> None:
     for stub in (
         td.mma, td.tma_load, td.tma_store, td.zeros, td.full, td.role, td.print, td.cdiv,
         td.static_range, td.TileScheduler, td.InputTilePipeline, td.StandardTilePayload, td.spec,
+        td.BlockwiseFP8TilePayload, td.ProducerConsumerPipeline, td.TileArray, td.mbarrier,
+        td.named_barrier, td.payload, td.shared,
         td.Tensor, td.Tile,
     ):  # fmt: skip
         assert "Example::" in (stub.__doc__ or ""), stub

@@ -95,12 +95,12 @@ def tile_beyond_the_group():
 
 
 @refused()
-def tile_of_a_handle():
-    """TypeMismatch: get_tile: stage: expected an integer, got a producer stage
-    at: stage.payload().get_tile(stage, 0)
+def tile_of_a_payload():
+    """TypeMismatch: get_tile: stage: expected an integer, got a tile payload
+    at: stage.payload().get_tile(stage.payload(), 0)
     hint: write stage.stage()"""
     stage, _, _ = operands((64, 64), (64, 64))
-    stage.payload().get_tile(stage, 0)
+    stage.payload().get_tile(stage.payload(), 0)
 
 
 # --------------------------------------------------------------------------------- pipeline
@@ -141,7 +141,7 @@ def pipeline_without_payload():
     """TypeMismatch: td.InputTilePipeline: payload: expected a tile payload, got the compile-time
     int 4
     at: td.InputTilePipeline(4, 1)
-    hint: make one with td.StandardTilePayload(...)"""
+    hint: make one with td.StandardTilePayload(...), or td.TileArray(...)"""
     td.InputTilePipeline(4, 1)
 
 
@@ -160,7 +160,7 @@ def pipeline_in_a_role():
 def acquire_without_a_side():
     """TypeMismatch: a tile pipeline has no attribute 'acquire'
     at: pipeline.acquire
-    hint: it has: consumer, k_group_size, num_group_stages, producer"""
+    hint: write pipeline.producer().acquire() or pipeline.consumer().acquire()"""
     payload = td.StandardTilePayload(td.int8, td.int8, (64, 64), (64, 64), num_pipeline_stages=4)
     pipeline = td.InputTilePipeline(payload, 4)
     pipeline.acquire()
@@ -170,7 +170,8 @@ def acquire_without_a_side():
 def bytes_of_a_consumer():
     """TypeMismatch: a consumer stage has no attribute 'expect_bytes'
     at: stage.expect_bytes
-    hint: it has: barrier, mbar, payload, release, stage"""
+    hint: it has: arrive, barrier, index, mbar, payload, release, release_without_signal, stage,
+    tile, tiles"""
     payload = td.StandardTilePayload(td.int8, td.int8, (64, 64), (64, 64), num_pipeline_stages=4)
     stage = td.InputTilePipeline(payload, 4).consumer().acquire()
     stage.expect_bytes(4096)

@@ -214,7 +214,7 @@ def scheduler_of_negative_tiles():
 def unknown_attribute_of_a_scheduler():
     """TypeMismatch: a tile scheduler has no attribute 'tiles'
     at: td.TileScheduler(1, 1).tiles
-    hint: it has: num_tiles"""
+    hint: it has: deal, num_tiles"""
     td.TileScheduler(1, 1).tiles
 
 

@@ -16,11 +16,23 @@ from tiledsl.errors import Loc, TileError
 from tiledsl.frontend.build import ConstantSpec, ScalarSpec, TensorSpec, build_kernel
 
 
-def trace(function: Callable[..., Any], **params: Any) -> Kernel:
+def trace(
+    function: Callable[..., Any],
+    *,
+    cluster: tuple[int, ...] | None = None,
+    persistent: bool = False,
+    **params: Any,
+) -> Kernel:
     """The tile-level kernel. A parameter is a TensorSpec, a dtype (scalar) or a constant."""
     specs = {name: _spec(value) for name, value in params.items()}
     return build_kernel(
-        function, specs, name=function.__name__, persistent=False, warps=None, target="sm_90a"
+        function,
+        specs,
+        name=function.__name__,
+        persistent=persistent,
+        warps=None,
+        target="sm_90a",
+        cluster=cluster,
     )
 
 
@@ -82,3 +94,11 @@ def operands(a_shape, b_shape, a_dtype=td.bfloat16, b_dtype=td.bfloat16):
     stage = td.InputTilePipeline(payload, 1).producer().acquire()
     a_tile, b_tile = stage.payload().get_tile(stage.stage())
     return stage, a_tile, b_tile
+
+
+@td.function
+def held(shape, dtype=td.bfloat16, swizzle=None):
+    """A tile of a stage that is held, and the stage's barrier."""
+    ring = td.InputTilePipeline(td.TileArray(dtype, shape, 1, swizzle=swizzle), 1)
+    stage = ring.producer().acquire()
+    return stage.tile(), stage.barrier()

@@ -8,6 +8,7 @@ import pytest
 import tiledsl as td
 from tests.filecheck import filecheck
 from tiledsl.errors import InvalidValue
+from tiledsl.runtime.emulator import emulate
 
 
 @td.kernel(grid=1, warps=8)
@@ -48,3 +49,36 @@ def writes_beside_the_roles(x: td.Tensor):
 def test_a_write_beside_the_roles_is_refused() -> None:
     with pytest.raises(InvalidValue, match="an element is written outside of the roles"):
         writes_beside_the_roles.lower(td.spec((4,), td.float32))
+
+
+@td.kernel(grid=1, warps=8)
+def shifts(x: td.Tensor, y: td.Tensor, n: td.int32):
+    """Each step reads, 8 rows further down, what other threads wrote in the step before."""
+    for _ in range(n):
+        value = td.load(x, (0, 0), (128, 8))
+        td.store(value + 1.0, x, (8, 0))
+        td.store(value, y, (0, 0))
+
+
+def test_tiles_that_a_role_reads_and_writes_are_ordered() -> None:
+    spec = td.spec((136, 8), td.float32)
+    compiled = shifts.lower(spec, spec, td.int32)
+    filecheck(
+        compiled.protocol_ir,
+        """
+        CHECK: tile.load %x
+        CHECK: role.sync
+        CHECK-NEXT: tile.store {{.*}} -> %x
+        CHECK-NEXT: role.sync
+        CHECK-NEXT: tile.store {{.*}} -> %y
+        CHECK-NOT: role.sync
+        """,
+    )
+    start = np.random.default_rng().standard_normal((136, 8)).astype(np.float32)
+    expected = start.copy()
+    for _ in range(5):
+        expected[8:] = expected[:128] + 1
+    for seed in (None, *range(10)):
+        x, y = start.copy(), np.full((136, 8), np.nan, np.float32)
+        emulate(compiled.kernel, [x, y, 5], grid=(1, 1, 1), seed=seed)
+        assert (x == expected).all()

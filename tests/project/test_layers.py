@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, list[str]] = {
     "tiledsl.codegen": [],  # `codegen/__init__.py` and modules that have no row of their own
     "tiledsl.codegen.passes": [IR, "tiledsl.codegen.checks"],  # checks stand between passes
     "tiledsl.codegen.checks": [IR],
+    "tiledsl.codegen.explain": [IR, "tiledsl.codegen.checks", "tiledsl.codegen.passes"],
     "tiledsl.codegen.nvptx": [IR],
     "tiledsl.codegen.assemble": [
         "tiledsl.codegen.ptx_lines",

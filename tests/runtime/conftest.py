@@ -20,7 +20,7 @@ def forget_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "_devices", {})
     monkeypatch.setattr(tensormap, "_cache", {})
     monkeypatch.setattr(tensormap, "_standins", {})
-    monkeypatch.setattr(tensormap, "_encoder", None)
+    monkeypatch.setattr(tensormap, "_encoders", {})
     monkeypatch.setattr(frameworks, "_by_type", {})
     monkeypatch.setattr(frameworks, "_instances", {})
 

@@ -30,6 +30,7 @@ class Launched:
     stream: int
     context: int
     params: list[bytes]
+    cluster: tuple[int, int, int] | None = None  # of the launch attribute
 
 
 @dataclass
@@ -47,12 +48,20 @@ class FakeDriver:
     fail: dict[str, Any] = field(default_factory=dict)  # function name -> status to answer
     stream_devices: dict[int, int] = field(default_factory=dict)
     capturing: set[int] = field(default_factory=set)  # streams under graph capture
+    # Clusters that run at once, by their size: an H200's, with one block a multiprocessor.
+    active_clusters: dict[int, int] = field(
+        default_factory=lambda: {2: 66, 3: 42, 4: 30, 6: 18, 8: 14}
+    )
+    active_blocks: int = 1  # of a multiprocessor
 
     def __post_init__(self) -> None:
         self._stack: list[int] = []
         self._events = itertools.count(1)
         self._memory = itertools.count(self.address(0) + (1 << 30), 4096)
-        self._encode = tensormap._EncodeTiled(self._encode_tiled)  # keeps the callback alive
+        self._encoders = {  # keeps the callbacks alive
+            b"cuTensorMapEncodeTiled": tensormap._EncodeTiled(self._encode_tiled),
+            b"cuTensorMapEncodeIm2col": tensormap._EncodeIm2col(self._encode_im2col),
+        }
 
     def __getattr__(self, name: str) -> Any:
         return getattr(real, name)
@@ -181,6 +190,22 @@ class FakeDriver:
             return INVALID, None, None
         return SUCCESS, 0, self.parameter_sizes[number]
 
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, function: int, threads: int, shared: int
+    ) -> tuple[Any, ...]:
+        assert function == 1000 + self.context
+        self.log.append(("occupancy", threads, shared))
+        return self._answer("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.active_blocks)
+
+    def cuOccupancyMaxActiveClusters(self, function: int, config: Any) -> tuple[Any, ...]:
+        assert function == 1000 + self.context
+        cluster = _cluster(config)
+        assert cluster is not None and _divides(cluster, config)
+        self.log.append(("occupancy", config.blockDimX, config.sharedMemBytes, cluster))
+        x, y, z = cluster
+        count = self.active_clusters.get(x * y * z, 0)
+        return self._answer("cuOccupancyMaxActiveClusters", count)
+
     def cuLaunchKernelEx(self, config: Any, function: int, params: int, extra: int) -> Any:
         assert function == 1000 + self.context, "launched in another context than loaded"
         pointers = (ctypes.c_void_p * len(self.parameter_sizes)).from_address(params)
@@ -194,8 +219,11 @@ class FakeDriver:
                 ctypes.string_at(pointer, size)
                 for pointer, size in zip(pointers, self.parameter_sizes, strict=True)
             ],
+            _cluster(config),
         )
         answer = self._answer("cuLaunchKernelEx")
+        if launched.cluster is not None and not _divides(launched.cluster, config):
+            answer = (INVALID,)
         if answer[0] == SUCCESS:
             self.launches.append(launched)
             self.log.append(("launch", launched.stream))
@@ -204,42 +232,94 @@ class FakeDriver:
     # --- tensor maps
 
     def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[Any, ...]:
-        assert name == b"cuTensorMapEncodeTiled"
-        return SUCCESS, ctypes.cast(self._encode, ctypes.c_void_p).value, None
+        return SUCCESS, ctypes.cast(self._encoders[name], ctypes.c_void_p).value, None
 
     def _encode_tiled(
         self, out: int, dtype: int, rank: int, pointer: int, dims: Any, strides: Any, box: Any,
         steps: Any, interleave: int, swizzle: int, promotion: int, fill: int,
     ) -> int:  # fmt: skip
-        arguments = {
+        arguments = self._tensor(dtype, rank, pointer, dims, strides, steps, swizzle)
+        arguments["box"] = box[:rank]
+        legal = (
+            1 <= rank <= 5
+            and all(1 <= extent <= 256 for extent in arguments["box"])
+            and interleave == fill == 0
+        )
+        return self._map("cuTensorMapEncodeTiled", out, arguments, legal)
+
+    def _encode_im2col(
+        self, out: int, dtype: int, rank: int, pointer: int, dims: Any, strides: Any, lower: Any,
+        upper: Any, channels: int, pixels: int, steps: Any, interleave: int, swizzle: int,
+        promotion: int, fill: int,
+    ) -> int:  # fmt: skip
+        arguments = self._tensor(dtype, rank, pointer, dims, strides, steps, swizzle)
+        arguments |= {
+            "lower": lower[: rank - 2],
+            "upper": upper[: rank - 2],
+            "channels": channels,
+            "pixels": pixels,
+        }
+        limit = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}.get(rank, 0)
+        corners = zip(arguments["lower"], arguments["upper"], dims[1:4], strict=False)
+        legal = (
+            3 <= rank <= 5
+            and all(-limit <= c < limit for c in (*arguments["lower"], *arguments["upper"]))
+            and all(low <= extent - 1 + up for low, up, extent in corners)
+            and 1 <= channels <= 256
+            and 1 <= pixels <= 1024
+            and interleave == fill == 0
+        )
+        return self._map("cuTensorMapEncodeIm2col", out, arguments, legal)
+
+    @staticmethod
+    def _tensor(
+        dtype: int, rank: int, pointer: int, dims: Any, strides: Any, steps: Any, swizzle: int
+    ) -> dict[str, Any]:
+        return {
             "dtype": real.CUtensorMapDataType(dtype).name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_"),
             "pointer": pointer,
             "dims": dims[:rank],
             "strides": strides[: rank - 1],
-            "box": box[:rank],
+            "steps": steps[:rank],
             "swizzle": real.CUtensorMapSwizzle(swizzle).name.removeprefix("CU_TENSOR_MAP_SWIZZLE_"),
         }
-        legal = (
-            out % 64 == 0
-            and 1 <= rank <= 5
-            and pointer
-            and pointer % 16 == 0
+
+    def _map(self, name: str, out: int, arguments: dict[str, Any], legal: bool) -> int:
+        """What both encoders have in common: the rules of the tensor, and the answer."""
+        legal = bool(
+            legal
+            and out % 64 == 0
+            and arguments["pointer"]
+            and arguments["pointer"] % 16 == 0
             and all(1 <= extent <= 1 << 32 for extent in arguments["dims"])
             and all(s % 16 == 0 and s < 1 << 40 for s in arguments["strides"])
-            and all(1 <= extent <= 256 for extent in arguments["box"])
-            and steps[:rank] == [1] * rank
-            and interleave == fill == 0
+            and all(1 <= step <= 8 for step in arguments["steps"])
         )
         if not legal:
             return int(INVALID)
         self.maps.append(arguments)
         ctypes.memmove(out, self.map_bytes(len(self.maps) - 1), 128)
-        return int(self.fail.get("cuTensorMapEncodeTiled", SUCCESS))
+        return int(self.fail.get(name, SUCCESS))
 
     @staticmethod
     def map_bytes(number: int) -> bytes:
         """What the encoding with this number made."""
         return struct.pack("<16Q", *(number * 100 + word for word in range(16)))
+
+
+def _cluster(config: Any) -> tuple[int, int, int] | None:
+    """The cluster that a launch configuration asks for."""
+    wanted = real.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    for attribute in config.attrs[: config.numAttrs]:
+        assert attribute.id == wanted
+        dims = attribute.value.clusterDim
+        return dims.x, dims.y, dims.z
+    return None
+
+
+def _divides(cluster: tuple[int, int, int], config: Any) -> bool:
+    grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
+    return all(extent % size == 0 for extent, size in zip(grid, cluster, strict=True))
 
 
 class FakeArray:

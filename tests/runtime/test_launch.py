@@ -20,7 +20,8 @@ from tiledsl.codegen.ir.plan import ParamSlot, TensorMapSpec
 from tiledsl.errors import InternalError, InvalidValue, LaunchError, TypeMismatch
 from tiledsl.runtime.arrays import ArrayArg
 from tiledsl.runtime.device import device
-from tiledsl.runtime.launch import Launcher, blocks
+from tiledsl.runtime.grid import blocks, launch_grid
+from tiledsl.runtime.launch import Launcher
 from tiledsl.runtime.parameters import ParameterBlock, pack_parameters
 
 # --- packing
@@ -217,10 +218,9 @@ def test_without_arrays_the_current_device_is_used(cuda: FakeDriver) -> None:
 
 
 def test_grids(cuda: FakeDriver) -> None:
-    on = device(0)
-    assert blocks(None, on) == (132, 1, 1)
-    assert blocks(7, on) == blocks((7,), on) == blocks([np.int64(7), 1], on) == (7, 1, 1)
-    assert blocks((1, 65535, 2), on) == (1, 65535, 2)
+    assert launch_grid(make_kernel(), None, device(0)) == (132, 1, 1)
+    assert blocks(7) == blocks((7,)) == blocks([np.int64(7), 1]) == (7, 1, 1)
+    assert blocks((1, 65535, 2)) == (1, 65535, 2)
     for grid, message in {
         (): "grid (): expected one to three extents, got 0",
         (1, 2, 3, 4): "grid (1, 2, 3, 4): expected one to three extents, got 4",
@@ -229,7 +229,7 @@ def test_grids(cuda: FakeDriver) -> None:
         2.5: "grid 2.5: expected integers, got 2.5 in dimension 0",
     }.items():
         with pytest.raises(InvalidValue) as caught:
-            blocks(grid, on)  # type: ignore[arg-type]
+            blocks(grid)  # type: ignore[arg-type]
         assert caught.value.message == message
 
 

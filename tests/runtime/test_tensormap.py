@@ -16,7 +16,8 @@ from tiledsl.codegen.ir.layouts import pick_swizzle, tma_box
 from tiledsl.codegen.ir.plan import TensorMapSpec
 from tiledsl.errors import LaunchError
 from tiledsl.runtime.arrays import ArrayArg, contiguous_strides
-from tiledsl.runtime.tensormap import check_tensormap, encode, geometry
+from tiledsl.runtime.tensormap import encode, geometry
+from tiledsl.runtime.tensormap_rules import check_tensormap
 
 BASE = FakeDriver.address(0)
 BF16 = dtypes.bfloat16
@@ -180,6 +181,7 @@ def test_what_the_driver_gets(cuda: FakeDriver) -> None:
             "pointer": BASE + 48,
             "dims": [72, 100, 3],
             "strides": [160, 18000],
+            "steps": [1, 1, 1],
             "box": [32, 64, 1],
             "swizzle": "64B",
         }

@@ -20,8 +20,24 @@ RUNS: list[tuple[str, list[str], str]] = [
     ("gemm.py", ["--k", "0", "--m", "8", "--n", "8"], r"largest error  0 "),
     ("gemm.py", ["--dtype", "float16", "--out-dtype", "float32", "--m", "129"], r"-> float32"),
     ("gemm_flat.py", ["--m", "130", "--n", "72", "--k", "1000"], r"gemm_flat: 130 x 72 x 1000"),
+    ("gemm_cluster.py", ["--m", "300", "--n", "264", "--k", "328"], r"gemm_cluster: 300 x 264"),
+    ("gemm_cluster.py", ["--m", "100", "--n", "600", "--k", "0"], r"largest error  0 "),
+    ("gemm_pingpong.py", ["--m", "700", "--n", "264", "--k", "200"], r"gemm_pingpong: 700 x 264"),
+    ("gemm_pingpong.py", ["--m", "8", "--n", "8", "--dtype", "float16"], r"float16 -> float16"),
+    ("conv_im2col.py", [], r"\(2, 14, 14, 64\) \* \(128, 3, 3, 64\) -> \(2, 14, 14, 128\)"),
+    (
+        "conv_im2col.py",
+        ["--stride", "2", "--padding", "0", "--height", "9", "--width", "13", "--images", "3"],
+        r"-> \(3, 4, 6, 128\)",
+    ),
+    (
+        "conv_im2col.py",
+        ["--filter", "5", "--padding", "2", "--stride", "3", "--in-channels", "72"],
+        r"stride 3, padding 2",
+    ),
     ("quickstart.py", [], r"largest relative error"),
 ]
+SCRIPTS = list(dict.fromkeys(script for script, _, _ in RUNS))
 # Imported by the samples; no script.
 NOT_SCRIPTS = {"common.py"}
 
@@ -70,7 +86,7 @@ def test_every_sample_is_run() -> None:
     ("script", "arguments", "printed"), RUNS, ids=lambda x: x if isinstance(x, str) else None
 )
 def test_sample_runs(script: str, arguments: list[str], printed: str) -> None:
-    emulated = ["--device", "emulator"] if script.startswith("gemm") else []
+    emulated = ["--device", "emulator"] if script != "quickstart.py" else []
     output = run(script, *arguments, *emulated)
     assert re.search(printed, output), output
     if emulated:
@@ -78,7 +94,7 @@ def test_sample_runs(script: str, arguments: list[str], printed: str) -> None:
 
 
 @pytest.mark.parametrize("what", DUMPS)
-@pytest.mark.parametrize("script", ["gemm.py", "gemm_flat.py"])
+@pytest.mark.parametrize("script", [name for name in SCRIPTS if name != "quickstart.py"])
 def test_sample_dumps(script: str, what: str) -> None:
     assert re.search(DUMPS[what], run(script, "--dump", what))
 

@@ -167,7 +167,8 @@ def _noun(dtype: DType) -> str:
 
 def binary(cx: Context, kind: str, lhs: Any, rhs: Any) -> Any:
     """See ``Context.binary``."""
-    if not isinstance(lhs, Value) and not isinstance(rhs, Value):
+    family = operators_of(lhs) or operators_of(rhs)
+    if family is None and not isinstance(lhs, Value) and not isinstance(rhs, Value):
         return python_operator(cx, kind, lhs, rhs)
     if kind == "pow":
         return _power(cx, lhs, rhs)
@@ -176,7 +177,6 @@ def binary(cx: Context, kind: str, lhs: Any, rhs: Any) -> Any:
             f"`@` does not exist for {cx.describe(lhs)} and {cx.describe(rhs)}",
             hint="write td.mma(a, b, acc)",
         )
-    family = operators_of(lhs) or operators_of(rhs)
     if family is not None:
         return family.binary(cx, kind, lhs, rhs)
     if overloads.is_overloaded(lhs) or overloads.is_overloaded(rhs):
@@ -203,13 +203,13 @@ def binary(cx: Context, kind: str, lhs: Any, rhs: Any) -> Any:
 
 def compare(cx: Context, kind: str, lhs: Any, rhs: Any) -> Any:
     """See ``Context.compare``."""
+    family = operators_of(lhs) or operators_of(rhs)
+    if family is not None:
+        return family.compare(cx, kind, lhs, rhs)
     if not isinstance(lhs, Value) and not isinstance(rhs, Value):
         if kind in ("eq", "ne") and isinstance(lhs, tuple | list) and type(lhs) is type(rhs):
             return _compare_sequences(cx, kind, lhs, rhs)
         return python_operator(cx, kind, lhs, rhs)
-    family = operators_of(lhs) or operators_of(rhs)
-    if family is not None:
-        return family.compare(cx, kind, lhs, rhs)
     if overloads.is_overloaded(lhs) or overloads.is_overloaded(rhs):
         return overloads.binary(cx, kind, SYMBOLS[kind], lhs, rhs)
     if kind in ("eq", "ne") and not (cx.is_number(lhs) and cx.is_number(rhs)):
@@ -242,15 +242,14 @@ def unary(cx: Context, kind: str, value: Any) -> Any:
     if kind == "not":
         truth = cx.truth(value)
         return (not truth) if isinstance(truth, bool) else cx.emit(Unary("not", truth))
+    family = operators_of(value)
+    if family is not None:
+        return value if kind == "pos" else family.unary(cx, kind, value)
     if not isinstance(value, Value):
         return python_operator(cx, kind, value)
-    family = operators_of(value)
     if kind == "pos":
-        if family is None:
-            _number_or_raise(cx, kind, value)
+        _number_or_raise(cx, kind, value)
         return cast(cx, value, dtypes.int32) if dtype_of(value) == dtypes.bool_ else value
-    if family is not None:
-        return family.unary(cx, kind, value)
     dtype = _number_or_raise(cx, kind, value)
     if dtype.kind == "bool":
         if kind == "invert":
@@ -350,7 +349,7 @@ def _check_operands(cx: Context, kind: str, dtype: DType, *operands: Any) -> Non
 def _power(cx: Context, base: Any, exponent: Any) -> Any:
     """``base ** n`` for a compile-time integer n, by repeated squaring."""
     n = python_number(exponent)
-    if not isinstance(base, Value) or not isinstance(n, int) or abs(n) > _LARGEST_EXPONENT:
+    if operators_of(exponent) is not None or not isinstance(n, int) or abs(n) > _LARGEST_EXPONENT:
         raise cx.type_error(
             f"`**` of {cx.describe(base)} and {cx.describe(exponent)}: expected a compile-time"
             f" integer exponent of at most {_LARGEST_EXPONENT}"
@@ -372,10 +371,11 @@ def _power(cx: Context, base: Any, exponent: Any) -> Any:
 
 def truth(cx: Context, x: Any) -> bool | Value:
     """See ``Context.truth``."""
-    if isinstance(x, Value):
-        dtype = dtype_of(x)
-        if dtype is None:
-            raise cx.type_error(f"{cx.describe(x)} is neither true nor false")
+    dtype = dtype_of(x)
+    if dtype is None and (isinstance(x, Value) or operators_of(x) is not None):
+        raise cx.type_error(f"{cx.describe(x)} is neither true nor false")
+    if dtype is not None:
+        assert isinstance(x, Value)
         if dtype.kind == "bool":
             return x
         return cx.emit(Compare("ne", x, cx.constant(0, dtype)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import types
@@ -49,9 +50,10 @@ def get_attribute(cx: Context, x: Any, name: str) -> Any:
         return found
     except AttributeError:
         what = "an f-string with run-time parts" if isinstance(x, FormatString) else cx.describe(x)
-        raise cx.type_error(
-            f"{what} has no attribute {name!r}", hint=_did_you_mean(name, dir(x))
-        ) from None
+        hint = _did_you_mean(name, dir(x))
+        if hint is None and dataclasses.is_dataclass(x):
+            hint = f"its fields are: {', '.join(f.name for f in dataclasses.fields(x))}"
+        raise cx.type_error(f"{what} has no attribute {name!r}", hint=hint) from None
 
 
 def _value_attribute(cx: Context, x: Value, name: str) -> Any:

@@ -170,6 +170,7 @@ def build_kernel(
     persistent: bool = False,
     warps: int | None = None,
     target: str = "sm_90a",
+    cluster: tuple[int, ...] | None = None,
 ) -> Kernel:
     """Trace a kernel for given parameters.
 
@@ -180,6 +181,7 @@ def build_kernel(
         persistent: whether the grid is one block for each multiprocessor.
         warps: warps of a kernel without roles; None for the default.
         target: such as ``"sm_90a"``.
+        cluster: blocks of a cluster along each of its axes; None for a kernel without clusters.
 
     Returns:
         The kernel at tile level, verified.
@@ -192,5 +194,11 @@ def build_kernel(
 
     assert isinstance(function, types.FunctionType)
     return trace_kernel(
-        function, params, name=name, persistent=persistent, warps=warps, target=target
+        function,
+        params,
+        name=name,
+        persistent=persistent,
+        warps=warps,
+        target=target,
+        cluster=cluster,
     )

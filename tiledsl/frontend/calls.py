@@ -23,6 +23,7 @@ from tiledsl.frontend.objects import TracedObject
 from tiledsl.frontend.registry import call_of, function_of
 from tiledsl.frontend.scope import Exit, Frame, State
 from tiledsl.frontend.source import FunctionSource, source_of
+from tiledsl.language import math as language_math
 
 if TYPE_CHECKING:
     from tiledsl.frontend.context import Context
@@ -167,7 +168,9 @@ def _native(cx: Context, callee: Any, args: Args, kwargs: Kwargs) -> Any:
                 raise cx.type_error(
                     f"{name} is run by Python while the kernel is compiled: expected compile-time"
                     f" arguments, got {cx.describe(x)}",
-                    hint=f"call {name} outside of the kernel, or write it as a td.function",
+                    hint=f"td.{name} works on run-time floats and on tiles"
+                    if function_of(getattr(language_math, name, None)) is not None
+                    else f"call {name} outside of the kernel, or write it as a td.function",
                 )
     try:
         result = callee(*args, **kwargs)

@@ -6,7 +6,7 @@ and combines compile-time and run-time values, and makes errors that point at th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,19 +48,33 @@ class Context:
         body: the kernel's body, in which roles stand.
         role: the role being traced, or None outside of roles.
         target: such as ``"sm_90a"``.
+        cluster: blocks of a cluster along each of its axes; None in a kernel without clusters.
+        persistent: whether the grid is one block for each multiprocessor.
     """
 
-    def __init__(self, body: Block, *, target: str, warps: int | None = None) -> None:
+    def __init__(
+        self,
+        body: Block,
+        *,
+        target: str,
+        warps: int | None = None,
+        cluster: tuple[int, ...] | None = None,
+        persistent: bool = False,
+    ) -> None:
         self.builder = Builder(body)
         self.body = body
         self.role: Role | None = None
         self.target = target
         self.warps = warps
+        self.cluster = cluster
+        self.persistent = persistent
         self.frames: list[Frame] = []  # functions being traced, the kernel first
         self.heap: list[Any] = []  # lists, dicts and objects that the kernel made, oldest first
         self._heap_ids: set[int] = set()
         self.origins = Origins()
         self.captured: dict[tuple[int, str], Captured] = {}  # by namespace and name
+        self.object_names: set[str] = set()  # of rings, barriers and tiles in shared memory
+        self.on_assignment: dict[Value, Callable[[str], None]] = {}
         self.branches: list[Loc] = []  # run-time conditions that the current code stands under
         self.weak: set[Value] = set()  # integers and floats whose dtype a first trace looks for
         self._home: dict[Value, Block] = {}  # the block whose operations may use a value
@@ -208,6 +222,12 @@ class Context:
     def is_made_here(self, x: object) -> bool:
         """Whether the kernel made this list, dict or instance (and may change it)."""
         return id(x) in self._heap_ids
+
+    def assigned(self, value: Value, name: str) -> None:
+        """Told when a variable gets a run-time value: what stands behind it may take its name."""
+        told = self.on_assignment.get(value)
+        if told is not None:
+            told(name)
 
     def forget(self, count: int) -> None:
         """Drop the objects made after the first ``count``: their trace is thrown away."""

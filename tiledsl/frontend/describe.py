@@ -11,6 +11,7 @@ from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.dtypes import DType
 from tiledsl.codegen.ir.types import (
     BarrierType,
+    NamedBarrierType,
     RingType,
     Scalar,
     SharedTile,
@@ -75,6 +76,8 @@ def _describe_value(value: Value) -> str:
             return "an mbarrier"
         case RingType():
             return "a pipeline"
+        case NamedBarrierType():
+            return "a named barrier"
     return f"a value of type {value.type}"
 
 

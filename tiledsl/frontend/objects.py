@@ -12,6 +12,7 @@ methods with the context first and enters them in ``with`` statements::
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -69,16 +70,17 @@ class TracedObject:
     """
 
     kind: ClassVar[str] = "object"  # what error messages call it
+    only_with: ClassVar[str | None] = None  # how to write it, where it means nothing by itself
     properties: ClassVar[tuple[str, ...]] = ()  # names that ``attribute`` knows
 
     def attribute(self, cx: Context, name: str) -> Any:
         """``object.name`` where the name is no traced method; raise through ``cx.error``."""
         names = [n for n in dir(self) if getattr(getattr(self, n), "__tiledsl_traced__", False)]
         names = sorted([*names, *self.properties])
-        raise cx.type_error(
-            f"a {self.kind} has no attribute {name!r}",
-            hint=f"it has: {', '.join(names)}" if names else None,
-        )
+        hint = f"it has: {', '.join(names)}" if names else None
+        if close := difflib.get_close_matches(name, names, n=2, cutoff=0.75):
+            hint = f"did you mean {' or '.join(close)}?"
+        raise cx.type_error(f"a {self.kind} has no attribute {name!r}", hint=hint)
 
     def enter(self, cx: Context) -> Any:
         """Begin of ``with object as target``; returns what the target is bound to."""
@@ -97,9 +99,17 @@ class TracedObject:
         """
         return None
 
+    def inside(self, cx: Context, region: Op) -> Any:
+        """What ``as`` binds in the region that this object made."""
+        return None
+
     def iterate(self, cx: Context) -> Any:
         """``for target in object``: an ``Iteration``."""
         raise cx.type_error(f"a {self.kind} cannot be iterated over")
+
+    def item(self, cx: Context, index: Any) -> Any:
+        """``object[index]``."""
+        raise cx.type_error(f"a {self.kind} cannot be indexed")
 
     def assigned(self, name: str) -> None:
         """Told when the object is assigned to a variable of the user's, for names in IR text."""

@@ -40,24 +40,25 @@ _FUNCTIONS: dict[Any, Implementation] = {}
 _ATTRIBUTES: dict[tuple[type[Type], str], Implementation] = {}
 _METHODS: dict[tuple[type[Type], str], Implementation] = {}
 _CALLS: dict[type, Implementation] = {}
-_OPERATORS: dict[type[Type], type[Operators]] = {}
+_OPERATORS: dict[type, type[Operators]] = {}
 
 
 class Operators(Protocol):
     """What the operators of Python mean for run-time values of an IR type that is no scalar.
 
-    The kinds are those of ``codegen.ir.ops.arith``; ``binary`` and ``compare`` are asked when at
-    least one operand is of the type, the other may be any Python object or ``Value``.
+    Also for a class of traced objects. The kinds are those of ``codegen.ir.ops.arith``; ``binary``
+    and ``compare`` are asked when at least one operand is of the type, the other may be any Python
+    object or ``Value``.
     """
 
     @staticmethod
-    def binary(cx: Context, kind: str, lhs: object, rhs: object) -> Value: ...
+    def binary(cx: Context, kind: str, lhs: object, rhs: object) -> Any: ...
 
     @staticmethod
-    def compare(cx: Context, kind: str, lhs: object, rhs: object) -> Value: ...
+    def compare(cx: Context, kind: str, lhs: object, rhs: object) -> Any: ...
 
     @staticmethod
-    def unary(cx: Context, kind: str, value: Value) -> Value: ...
+    def unary(cx: Context, kind: str, value: Any) -> Any: ...
 
 
 def implements(stub: Any) -> Callable[[_F], _F]:
@@ -113,8 +114,8 @@ def calling(cls: type) -> Callable[[_F], _F]:
     return register
 
 
-def operators(type: type[Type]) -> Callable[[_C], _C]:
-    """Register the operators of an IR type; see ``Operators``."""
+def operators(type: type) -> Callable[[_C], _C]:
+    """Register the operators of an IR type or a class of traced objects; see ``Operators``."""
 
     def register(cls: _C) -> _C:
         _OPERATORS[type] = cls
@@ -129,8 +130,8 @@ def call_of(callee: Any) -> Implementation | None:
 
 
 def operators_of(value: Any) -> type[Operators] | None:
-    """The operators of a run-time value's type; None for scalars and compile-time objects."""
-    return _OPERATORS.get(value.type.__class__) if isinstance(value, Value) else None
+    """The operators of a run-time value's type or an object's class; None for numbers."""
+    return _OPERATORS.get(value.type.__class__ if isinstance(value, Value) else type(value))
 
 
 def function_of(stub: Any) -> Implementation | None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tiledsl.codegen.ir.core import Op
+from tiledsl.codegen.ir.core import Op, Value
 from tiledsl.codegen.ir.kernel import Captured
 from tiledsl.errors import Loc, NameNotFound, TileError
 from tiledsl.frontend.aggregates import fields_of
@@ -120,6 +120,8 @@ class Frame:
     def assign(self, name: str, value: Any) -> None:
         if isinstance(value, TracedObject):
             value.assigned(name)
+        elif isinstance(value, Value):
+            self.cx.assigned(value, name)
         self.vars[name] = value
         self.where[name] = self.cx.loc
 

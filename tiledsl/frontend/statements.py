@@ -15,10 +15,12 @@ from tiledsl.codegen.ir.ops import tile
 from tiledsl.frontend import subscripts
 from tiledsl.frontend.attributes import get_attribute, set_attribute
 from tiledsl.frontend.branches import Outcome, Way, close, extend, trace_way
+from tiledsl.frontend.describe import describe
 from tiledsl.frontend.expressions import BINARY, binary, evaluate
 from tiledsl.frontend.function import function as td_function
 from tiledsl.frontend.iteration import assign_names, unpack
 from tiledsl.frontend.nested_function import NestedFunction
+from tiledsl.frontend.objects import TracedObject
 from tiledsl.frontend.scope import Frame, State
 
 Flow = tuple[Outcome, Any]
@@ -95,7 +97,12 @@ def _pass(frame: Frame, node: ast.Pass) -> Flow:
 
 @statement(ast.Expr)
 def _expr(frame: Frame, node: ast.Expr) -> Flow:
-    evaluate(frame, node.value)
+    value = evaluate(frame, node.value)
+    if isinstance(value, TracedObject) and value.only_with is not None:
+        raise frame.cx.syntax_error(
+            f"{describe(value)} does nothing by itself: expected a with statement",
+            hint=f"write {value.only_with}",
+        )
     return FALL
 
 

@@ -26,11 +26,11 @@ def load(cx: Context, base: Any, index: Any) -> Any:
         if found is None:
             raise cx.type_error(f"{cx.describe(base)} cannot be indexed")
         return found(cx, base, index)
-    user = _user_method(base, "__getitem__")
+    if isinstance(base, TracedObject):
+        return base.item(cx, index)
+    user = overloads.method(base, "__getitem__")
     if user is not None:
-        return (
-            user(cx, base, index) if isinstance(base, TracedObject) else cx.call(user, base, index)
-        )
+        return cx.call(user, base, index)
     _check_static(cx, base, index)
     try:
         result = base[index]

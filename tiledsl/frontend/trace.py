@@ -31,11 +31,12 @@ def trace_kernel(
     persistent: bool,
     warps: int | None,
     target: str,
+    cluster: tuple[int, ...] | None = None,
 ) -> Kernel:
     """See ``build.build_kernel``."""
     source = source_of(function)
     body = Block()
-    cx = Context(body, target=target, warps=warps)
+    cx = Context(body, target=target, warps=warps, cluster=cluster, persistent=persistent)
     cx.loc = source.loc(source.node)
     frame = Frame(cx, source, kind="kernel", function=function)
     found: list[Param] = []
@@ -63,6 +64,7 @@ def trace_kernel(
         persistent=persistent,
         warps=warps,
         target=target,
+        cluster=cluster or (1,),
         loc=source.loc(source.node),
         constants=constants,
         captured=tuple(cx.captured.values()),

@@ -86,7 +86,7 @@ def _region(
     try:
         with cx.inside(op.blocks[0]):
             if item.optional_vars is not None:
-                assign(frame, item.optional_vars, None)
+                assign(frame, item.optional_vars, entered.inside(cx, op))
             _items(frame, node, rest)
     finally:
         cx.role = None

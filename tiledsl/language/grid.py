@@ -14,7 +14,8 @@ class Persistent:
         return "td.persistent"
 
 
-# For `@td.kernel(grid=td.persistent)`: one block on each multiprocessor, which walks several tiles.
+# For `@td.kernel(grid=td.persistent)`: one block on each multiprocessor, which walks several tiles;
+# in clusters as many of them as the device runs at once.
 persistent = Persistent()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiledsl.language.outside import outside_kernel
+from tiledsl.language.role import Me
 
 
 class TileScheduler:
@@ -16,6 +17,15 @@ class TileScheduler:
     L2 cache. The last group has the rows that are left. ``m`` and ``n`` are tile numbers (int32
     run-time values), to be multiplied by the tile's extents. Each loop over a scheduler starts
     anew: roles that loop over one scheduler see the same tiles in the same order.
+
+    In a kernel with clusters of shape (cm, cn) the tiles are dealt to clusters: each takes a
+    block of cm x cn neighbouring tiles, of which the block with the coordinates (i, j) in the
+    cluster gets tile (i, j). All blocks of a cluster make the same number of steps; where cm or
+    cn does not divide the grid, a block may get a tile outside of it: loads give zeros there, and
+    stores write nothing. Blocks along a third axis of the cluster get the same tiles.
+
+    In a grid of several axes the tiles are dealt along axis 0 and the axes along which clusters
+    have more than one block; blocks that differ along other axes only get the same tiles.
 
     Args:
         m_tiles, n_tiles: numbers of tiles, known at compile time or at run time; fewer than one
@@ -43,3 +53,20 @@ class TileScheduler:
     def num_tiles(self) -> int:
         """Tiles of the whole grid, over all blocks: ``m_tiles * n_tiles``."""
         raise outside_kernel("TileScheduler.num_tiles")
+
+    def deal(self, role: Me) -> Iterator[tuple[int, int]]:
+        """This block's tiles, dealt to the replicas of a role: every count-th one.
+
+        Args:
+            role: what ``with td.role(...) as role:`` gives. Without replicas it gets all tiles.
+
+        Raises:
+            TypeMismatch: not a role.
+
+        Example::
+
+            with td.role("mma", warps=4, replicas=2) as me:
+                for m, n in tiles.deal(me):
+                    ...
+        """
+        raise outside_kernel("TileScheduler.deal")

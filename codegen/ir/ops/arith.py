@@ -16,7 +16,8 @@ BINARY_KINDS = (
     "and", "or", "xor", "shl", "shr",
 )  # fmt: skip
 COMPARE_KINDS = ("eq", "ne", "lt", "le", "gt", "ge")
-UNARY_KINDS = ("neg", "invert", "not", "abs")
+FLOAT_KINDS = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf")  # of a float
+UNARY_KINDS = ("neg", "invert", "not", "abs", *FLOAT_KINDS)
 
 
 def element_type(type: Type) -> DType:
@@ -113,9 +114,24 @@ class Compare(_SameType):
             raise ValueError(f"{dtype} has no comparison: cast first")
 
 
+def has_unary(kind: str, dtype: DType) -> bool:
+    """Whether a kind of ``Unary`` exists for elements of ``dtype``."""
+    if kind == "invert":
+        return dtype.is_integer
+    if kind == "not":
+        return dtype.kind == "bool"
+    if kind in FLOAT_KINDS:
+        return dtype.is_float and dtype.bits > 8
+    return dtype.kind != "bool" and not (dtype.is_float and dtype.bits == 8)
+
+
 @define("unary")
 class Unary(Op):
-    """``neg``, ``abs`` (numbers), ``invert`` (bits of an integer), ``not`` (bool_)."""
+    """``neg``, ``abs`` (numbers), ``invert`` (bits of an integer), ``not`` (bool_).
+
+    And the functions of floats of at least 16 bits, ``FLOAT_KINDS``: a result is that of the real
+    function within a few units in the last place, and IEEE's infinities and NaNs at the edges.
+    """
 
     kind: str = attribute()
     value: Value = operand()
@@ -128,13 +144,9 @@ class Unary(Op):
 
     def verify(self) -> None:
         dtype = element_type(self.value.type)
-        legal = {
-            "neg": dtype.kind != "bool" and not (dtype.is_float and dtype.bits == 8),
-            "abs": dtype.kind != "bool" and not (dtype.is_float and dtype.bits == 8),
-            "invert": dtype.is_integer,
-            "not": dtype.kind == "bool",
-        }
-        if not legal.get(self.kind, False):
+        if self.kind not in UNARY_KINDS:
+            raise ValueError(f"unknown arithmetic {self.kind!r}")
+        if not has_unary(self.kind, dtype):
             raise ValueError(f"{self.kind} does not exist for {dtype}")
 
 

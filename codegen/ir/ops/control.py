@@ -133,14 +133,23 @@ class Scope(Op):
 
 @define("role", effect=Effect.CONTROL)
 class Role(Op):
-    """One sequential program run by ``warps`` warps together, beside the other roles."""
+    """One sequential program run by ``warps`` warps together, beside the other roles.
+
+    ``replicas`` of them run beside each other, each on warps of its own; a pass makes them roles
+    ``name.0``, ``name.1``... with ``replicas`` 1, whose ``group`` is the name of what they are
+    replicas of (empty for any other role) and ``index`` their number.
+    """
 
     name: str = attribute()
     warps: int = attribute()
     body: Block = nested_block()
+    replicas: int = attribute(default=1)
+    group: str = attribute(default="")
+    index: int = attribute(default=0)
 
     def print_head(self, name: Namer) -> str:
-        return f'role "{self.name}" warps={self.warps}'
+        replicas = f" replicas={self.replicas}" if self.replicas != 1 else ""
+        return f'role "{self.name}" warps={self.warps}{replicas}'
 
     def verify(self) -> None:
         if self.warps < 1:

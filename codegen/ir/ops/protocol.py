@@ -91,7 +91,7 @@ class PartIndex(Op):
 # --------------------------------------------------------------------------- mbarriers
 
 
-@define("ring.barrier", levels=PROTOCOL)
+@define("ring.barrier")
 class RingBarrier(Op):
     """The full or the empty mbarrier of slot ``index`` of a ring."""
 
@@ -110,7 +110,7 @@ class RingBarrier(Op):
             raise ValueError(f"a ring has full and empty barriers, not {self.which!r}")
 
 
-@define("mbarrier.wait", levels=PROTOCOL, effect=Effect.SYNC, needs="mbarrier")
+@define("mbarrier.wait", effect=Effect.SYNC, needs="mbarrier")
 class MbarrierWait(Op):
     """Wait until the phase of parity ``parity`` has completed.
 
@@ -118,15 +118,20 @@ class MbarrierWait(Op):
     whose warp then meets. A phase can be told from the one after the next only while each phase
     needs an arrival of whoever waits: the waits of a producer with several threads must be
     elected, for its consumers do not wait for all of them.
+
+    ``unless`` is none or one bool_, from ``mbarrier.try_wait``: a thread where it is true does not
+    wait.
     """
 
     barrier: Value = operand()
     parity: Value = operand()
+    unless: tuple[Value, ...] = operands(default=(), kw_only=True)
     elect: str = attribute(default="all")
 
     def print_head(self, name: Namer) -> str:
         elect = f" {{elect={self.elect}}}" if self.elect != "all" else ""
-        return f"mbarrier.wait {name(self.barrier)}, parity {name(self.parity)}{elect}"
+        unless = f" unless {name(self.unless[0])}" if self.unless else ""
+        return f"mbarrier.wait {name(self.barrier)}, parity {name(self.parity)}{unless}{elect}"
 
     def verify(self) -> None:
         if self.parity.type != I32:
@@ -135,20 +140,33 @@ class MbarrierWait(Op):
             raise ValueError(f"all threads wait or the role's elected one, not {self.elect!r}")
 
 
-@define("mbarrier.arrive", levels=PROTOCOL, effect=Effect.SYNC, needs="mbarrier")
+@define("mbarrier.arrive", effect=Effect.SYNC, needs="mbarrier")
 class MbarrierArrive(Op):
-    """Arrive once, by one elected thread; with a predicate, only where it is true."""
+    """Arrive once, by one elected thread; with a predicate, only where it is true.
+
+    ``axes`` are cluster axes: it then arrives on the same barrier of every block that shares one
+    of these axes with this block (that differs from it in at most the coordinate of that axis),
+    itself included; with ``spans`` of every block that differs from it in the coordinates of these
+    axes only, in any number of them. ``rank`` is none or one int32: it arrives in the block of that
+    rank alone. Remote arrivals have the default semantics, never ``.release.cluster``.
+    """
 
     barrier: Value = operand()
     predicate: tuple[Value, ...] = operands()  # none or one bool_
+    rank: tuple[Value, ...] = operands(default=(), kw_only=True)
     elect: str = attribute()
+    axes: tuple[int, ...] = attribute(default=())
+    spans: bool = attribute(default=False)
 
     def print_head(self, name: Namer) -> str:
         when = f" if {name(self.predicate[0])}" if self.predicate else ""
-        return f"mbarrier.arrive {name(self.barrier)}{when} {{elect={self.elect}}}"
+        where = f" in block {name(self.rank[0])}" if self.rank else ""
+        axes = f", axes={self.axes}" if self.axes else ""
+        axes += " together" if self.spans else ""
+        return f"mbarrier.arrive {name(self.barrier)}{when}{where} {{elect={self.elect}{axes}}}"
 
 
-@define("mbarrier.arrive_expect_tx", levels=PROTOCOL, effect=Effect.SYNC, needs="mbarrier")
+@define("mbarrier.arrive_expect_tx", effect=Effect.SYNC, needs="mbarrier")
 class MbarrierArriveExpectTx(Op):
     """Arrive once and announce ``nbytes`` of transactions, by one elected thread of the role."""
 
@@ -249,6 +267,8 @@ class TmaStoreBuffer(Op):
     tensor: Value = operand()
     coords: tuple[Value, ...] = operands()
     box: int = attribute()
+    reduce: str | None = attribute(default=None)
+    cache: str | None = attribute(default=None)
 
     def print_head(self, name: Namer) -> str:
         target = at_coords(name, self.tensor, self.coords)
@@ -265,6 +285,8 @@ class TmaStoreShared(Op):
     tile: Value = operand()
     tensor: Value = operand()
     coords: tuple[Value, ...] = operands()
+    reduce: str | None = attribute(default=None)
+    cache: str | None = attribute(default=None)
 
     def print_head(self, name: Namer) -> str:
         target = at_coords(name, self.tensor, self.coords)

@@ -172,18 +172,34 @@ class PipelineCreate(Op):
     """A ring of stages with its barriers and tiles. ``name`` appears in reports.
 
     ``lookahead`` is the number of stages that the producer must get before it fills the oldest of
-    them, derived by a pass.
+    them, derived by a pass. ``counts`` are the arrivals a phase that the user states for full and
+    empty, or None: derived. ``axes`` are the cluster axes along which blocks write into each
+    other's stages (multicast), derived by a pass: a consumer then frees the slot in every block
+    that shares such an axis with its own; with ``spans``, of a copy along several axes at once,
+    in every block that differs from its own along these axes only.
     """
 
     name: str = attribute()
     ring: RingType = attribute()
     lookahead: int = attribute(default=1)
+    counts: tuple[int | None, int | None] = attribute(default=(None, None))
+    axes: tuple[int, ...] = attribute(default=())
+    spans: bool = attribute(default=False)
 
     def result_types(self) -> Sequence[Type]:
         return (self.ring,)
 
     def print_head(self, name: Namer) -> str:
-        return f"pipeline.create {self.ring}"
+        axes = f", cluster axes {self.axes}" if self.axes else ""
+        axes += " together" if self.spans else ""
+        sides = zip(("full", "empty"), self.counts, strict=True)
+        counts = "".join(f", {count} arrivals on {side}" for side, count in sides if count)
+        return f"pipeline.create {self.ring}{counts}{axes}"
+
+
+def check_ready(ready: Sequence[Value]) -> None:
+    if len(ready) > 1 or any(value.type != Scalar(dtypes.bool_) for value in ready):
+        raise ValueError("expected at most one bool_ that says whether a slot is ready")
 
 
 class _OnRing(Op):
@@ -198,26 +214,37 @@ class _OnRing(Op):
 class AcquireProducer(_OnRing):
     """Wait until the next slot is empty; the handle of that slot.
 
+    With ``ready`` (none or one bool_, from ``try_acquire``) it waits only where that is false.
     ``nbytes`` are the bytes that the loads on this stage bring, derived by a pass.
     """
 
     ring: Value = operand()
+    ready: tuple[Value, ...] = operands(default=(), kw_only=True)
     nbytes: int | None = attribute(default=None)
 
     def result_types(self) -> Sequence[Type]:
         assert isinstance(self.ring.type, RingType)
         return (StageType("producer", self.ring.type),)
 
+    def verify(self) -> None:
+        super().verify()
+        check_ready(self.ready)
+
 
 @define("pipeline.acquire_consumer", levels=TILE, effect=Effect.SYNC)
 class AcquireConsumer(_OnRing):
-    """Wait until the next slot is full; the handle of that slot."""
+    """Wait until the next slot is full; the handle of that slot. ``ready`` as for a producer."""
 
     ring: Value = operand()
+    ready: tuple[Value, ...] = operands(default=(), kw_only=True)
 
     def result_types(self) -> Sequence[Type]:
         assert isinstance(self.ring.type, RingType)
         return (StageType("consumer", self.ring.type),)
+
+    def verify(self) -> None:
+        super().verify()
+        check_ready(self.ready)
 
 
 class _OnStage(Op):
@@ -230,9 +257,16 @@ class _OnStage(Op):
 
 @define("pipeline.release", levels=TILE, effect=Effect.SYNC)
 class Release(_OnStage):
-    """Give the stage up: a producer hands it to the consumers, a consumer frees it."""
+    """Give the stage up: a producer hands it to the consumers, a consumer frees it.
+
+    Without ``signal`` nobody is told: the arrival came, or comes, from elsewhere.
+    """
 
     stage: Value = operand()
+    signal: bool = attribute(default=True)
+
+    def print_head(self, name: Namer) -> str:
+        return f"pipeline.release {name(self.stage)}" + ("" if self.signal else ", no signal")
 
 
 @define("pipeline.expect_bytes", levels=TILE, effect=Effect.SYNC)
@@ -272,7 +306,7 @@ class StageBarrier(_OnStage):
 
 @define("payload.tile")
 class PayloadTile(_OnRing):
-    """Tile number ``index`` (slot * k_group + k) of array ``array`` of a pipeline's payload."""
+    """Tile number ``index`` (slot * array.tiles + k) of array ``array`` of a pipeline's payload."""
 
     ring: Value = operand()
     index: Value = operand()
@@ -302,6 +336,9 @@ class SharedTranspose(Op):
 
 # ---------------------------------------------------------------------------- tile operations
 
+CACHE_HINTS = ("evict_first", "evict_normal", "evict_last")  # L2 eviction priorities
+REDUCTIONS = ("add", "min", "max", "and", "or", "xor")  # of a bulk tensor store
+
 
 @define("tma.load", effect=Effect.WRITE, needs="tma")
 class TmaLoad(Op):
@@ -310,16 +347,30 @@ class TmaLoad(Op):
     ``coords`` is the first element, one coordinate a dimension; what lies outside of the tensor
     reads as zero and still counts as bytes. Issued by one elected thread of the role. A tile of
     lower rank than the tensor takes extent 1 in the leading dimensions.
+
+    ``multicast`` are cluster axes along which all blocks take this same tile: each loads its
+    share of the tile's outermost extent and multicasts it (``partitioned``), or the block that
+    comes first along them loads the whole. Every block's barrier counts the bytes of the whole
+    tile. ``cache`` is an L2 eviction hint (``CACHE_HINTS``); ``element_strides`` are the steps
+    between the elements that are taken, one a dimension of the tensor, none for all 1.
     """
 
     tensor: Value = operand()
     coords: tuple[Value, ...] = operands()
     tile: Value = operand()
     barrier: Value = operand()
+    multicast: tuple[int, ...] = attribute(default=())
+    partitioned: bool = attribute(default=True)
+    cache: str | None = attribute(default=None)
+    element_strides: tuple[int, ...] = attribute(default=())
 
     def print_head(self, name: Namer) -> str:
         source = at_coords(name, self.tensor, self.coords)
-        return f"tma.load {source} -> {name(self.tile)}, {name(self.barrier)}"
+        mode = "" if self.partitioned else ", whole"
+        shared = f", multicast {self.multicast}{mode}" if self.multicast else ""
+        steps = f", element strides {self.element_strides}" if self.element_strides else ""
+        cache = f", {self.cache}" if self.cache else ""
+        return f"tma.load {source} -> {name(self.tile)}, {name(self.barrier)}{shared}{steps}{cache}"
 
     def verify(self) -> None:
         check_coords(self.tensor, self.coords)
@@ -333,14 +384,21 @@ class TmaLoad(Op):
 
 @define("tma.store", levels=TILE, effect=Effect.WRITE, needs="tma")
 class TmaStore(Op):
-    """Write a register or shared tile to global memory; elements outside are not written."""
+    """Write a register or shared tile to global memory; elements outside are not written.
+
+    With ``reduce`` (``REDUCTIONS``) the elements are combined with what is there, atomically.
+    """
 
     value: Value = operand()
     tensor: Value = operand()
     coords: tuple[Value, ...] = operands()
+    reduce: str | None = attribute(default=None)
+    cache: str | None = attribute(default=None)
 
     def print_head(self, name: Namer) -> str:
-        return f"tma.store {name(self.value)} -> {at_coords(name, self.tensor, self.coords)}"
+        options = "".join(f", {x}" for x in (self.reduce, self.cache) if x)
+        where = at_coords(name, self.tensor, self.coords)
+        return f"tma.store {name(self.value)} -> {where}{options}"
 
     def verify(self) -> None:
         check_coords(self.tensor, self.coords)

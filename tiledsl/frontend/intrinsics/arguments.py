@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from tiledsl.codegen.ir.core import Value
@@ -124,3 +125,45 @@ def coordinates(cx: Context, value: object, of: Value, what: str) -> tuple[Value
         )
     found = [integer(cx, x, f"{what}: coordinate {axis}") for axis, x in enumerate(value)]
     return tuple(cx.int32(x) for x in found)
+
+
+def static_choice(cx: Context, value: object, what: str, choices: tuple[str, ...]) -> str | None:
+    """One of some words, or None."""
+    if value is None:
+        return None
+    text = static_text(cx, value, what)
+    if text not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        close = get_close_matches(text, choices, 1)
+        raise cx.value_error(
+            f"{what}: expected one of {known}, got {text!r}",
+            hint=f"did you mean {close[0]!r}?" if close else None,
+        )
+    return text
+
+
+def static_bool(cx: Context, value: object, what: str) -> bool:
+    """A compile-time True or False."""
+    if isinstance(value, bool):
+        return value
+    raise cx.type_error(
+        f"{what}: expected True or False, known at compile time, got {cx.describe(value)}",
+        hint=_CONSTANT_HINT if isinstance(value, Value) else None,
+    )
+
+
+def static_ints(
+    cx: Context, value: object, what: str, length: int, each: str, *, least: int, most: int
+) -> tuple[int, ...]:
+    """A compile-time tuple of ``length`` integers within bounds; ``each`` says what one is for."""
+    if not isinstance(value, tuple | list) or len(value) != length:
+        plural = "s" if length != 1 else ""
+        got = f"{len(value)} of them" if isinstance(value, tuple | list) else cx.describe(value)
+        raise cx.type_error(
+            f"{what}: expected a tuple of {length} int{plural}, one for each {each}, got {got}",
+            hint="write (x,) for one" if length == 1 else None,
+        )
+    return tuple(
+        static_int(cx, number, f"{what}: number {place}", least=least, most=most)
+        for place, number in enumerate(value)
+    )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Value
-from tiledsl.codegen.ir.ops import tile
+from tiledsl.frontend.intrinsics import cluster
 from tiledsl.frontend.intrinsics.arguments import integer, static_int
+from tiledsl.frontend.intrinsics.role import Me
 from tiledsl.frontend.intrinsics.scalars import convert
-from tiledsl.frontend.objects import Iteration, TracedObject
+from tiledsl.frontend.objects import Iteration, TracedObject, traced
 from tiledsl.frontend.registry import implements
 from tiledsl.language import scheduler as language
 
@@ -24,17 +25,32 @@ Number = Value | int
 def tile_scheduler(
     cx: Context, m_tiles: object, n_tiles: object, group: object = 8
 ) -> TileScheduler:
-    rows = _count(cx, m_tiles, "m_tiles")
-    columns = _count(cx, n_tiles, "n_tiles")
+    """In a cluster kernel the scheduler counts blocks of tiles, one block a cluster."""
+    tiles = [_count(cx, m_tiles, "m_tiles"), _count(cx, n_tiles, "n_tiles")]
     deepest = static_int(cx, group, "td.TileScheduler: group", least=1)
+    num_tiles = _named(cx.binary("mul", *tiles), "num_tiles")
+    rows, columns = (_rounded_up(cx, n, cluster.extent(cx, axis)) for axis, n in enumerate(tiles))
     # Never more rows than there are, so that no product below exceeds the number of tiles.
     depth = cx.binary("min", rows, deepest)
+    steps = num_tiles
+    if rows is not tiles[0] or columns is not tiles[1]:
+        steps = _named(cx.binary("mul", rows, columns), "cluster_tiles")
     return TileScheduler(
-        total=_named(cx.binary("mul", rows, columns), "num_tiles"),
+        num_tiles=num_tiles,
+        total=steps,
         m_tiles=_unsigned(cx, rows),
         depth=_named(_unsigned(cx, depth), "group_rows"),
         group_tiles=_named(_unsigned(cx, cx.binary("mul", depth, columns)), "group_tiles"),
     )
+
+
+def _rounded_up(cx: Context, tiles: Number, along: int) -> Number:
+    """Blocks of ``along`` tiles that cover all of them. Fewer than one tile are none."""
+    if along == 1:
+        return tiles
+    covering = cx.binary("add", cx.binary("max", tiles, 0), along - 1)
+    found: Number = cx.binary("floordiv", covering, along)
+    return found
 
 
 def _count(cx: Context, value: object, name: str) -> Number:
@@ -60,28 +76,58 @@ class TileScheduler(TracedObject):
     """What ``td.TileScheduler(...)`` gives: numbers that the loops in all roles share.
 
     They are ints, or uint32 values in which no division has to round towards minus infinity;
-    ``total`` is an int or an int32 value.
+    ``num_tiles`` and ``total`` are ints or int32 values.
     """
 
     kind: ClassVar[str] = "tile scheduler"
     properties: ClassVar[tuple[str, ...]] = ("num_tiles",)
 
-    total: Number  # tiles of the grid
+    num_tiles: Number  # tiles of the grid
+    # From here on a cluster's block of tiles counts as one.
+    total: Number
     m_tiles: Number
     depth: Number  # rows of tiles in a group
     group_tiles: Number  # tiles of a full group
 
     def attribute(self, cx: Context, name: str) -> Any:
         if name == "num_tiles":
-            return self.total
+            return self.num_tiles
         return super().attribute(cx, name)
 
     def iterate(self, cx: Context) -> Iteration:
-        first = cx.emit(tile.BlockId(0), "block")
-        blocks = cx.emit(tile.BlockCount(0), "blocks")
-        return Iteration(first, cx.int32(self.total), blocks, self.coordinates)
+        return self.dealt(cx, 0, 1)
+
+    @traced
+    def deal(self, cx: Context, role: object) -> Dealt:
+        if isinstance(role, Me):
+            return Dealt(self, role.index(cx), role.count)
+        raise cx.type_error(
+            f"deal: role: expected what `with td.role(...) as me:` gives, got {cx.describe(role)}",
+            hint="write `with td.role(name, warps=4, replicas=2) as me:` and tiles.deal(me)",
+        )
+
+    def dealt(self, cx: Context, index: Number, count: int) -> Iteration:
+        """The tiles of this block from number ``index`` on, every ``count``-th one."""
+        first, step = cluster.number_of_cluster(cx)
+        if count > 1:
+            first = cx.binary("add", first, cx.binary("mul", index, step))
+            step = cx.binary("mul", step, count)
+        return Iteration(first, cx.int32(self.total), step, self.coordinates)
 
     def coordinates(self, cx: Context, number: Value) -> tuple[Value, Value]:
+        """(m, n) of this block's tile in step ``number``."""
+        found = self._in_group(cx, number)
+        row, column = (
+            cx.binary(
+                "add",
+                cx.binary("mul", x, cluster.extent(cx, axis)),
+                cluster.coordinate(cx, axis),
+            )
+            for axis, x in enumerate(found)
+        )
+        return row, column
+
+    def _in_group(self, cx: Context, number: Value) -> tuple[Value, Value]:
         """(m, n) of tile ``number``.
 
         Example: 5 x 3 tiles in groups of 2 rows: (0,0) (1,0) (0,1) (1,1) (0,2) (1,2) (2,0) (3,0)
@@ -113,4 +159,32 @@ class TileScheduler(TracedObject):
 
     @property
     def _numbers(self) -> tuple[Number, ...]:
-        return self.total, self.m_tiles, self.depth, self.group_tiles
+        return self.num_tiles, self.total, self.m_tiles, self.depth, self.group_tiles
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt(TracedObject):
+    """What ``tiles.deal(me)`` gives: a replica's tiles."""
+
+    kind: ClassVar[str] = "share of a tile scheduler"
+
+    tiles: TileScheduler
+    index: Number
+    count: int
+
+    def iterate(self, cx: Context) -> Iteration:
+        return self.tiles.dealt(cx, self.index, self.count)
+
+    def flatten(self) -> tuple[list[Value], Any]:
+        values, key = self.tiles.flatten()
+        if isinstance(self.index, Value):
+            return [*values, self.index], (key, self.count, None)
+        return values, (key, self.count, self.index)
+
+    def unflatten(self, values: list[Value]) -> TracedObject:
+        index = self.index
+        if isinstance(index, Value):
+            *values, index = values
+        tiles = self.tiles.unflatten(values)
+        assert isinstance(tiles, TileScheduler)
+        return Dealt(tiles, index, self.count)
