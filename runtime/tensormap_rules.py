@@ -85,7 +85,7 @@ def _described(name: str, spec: TensorMapSpec) -> str:
 
 
 def _check_kind(name: str, array: ArrayArg, spec: TensorMapSpec) -> None:
-    signed = (array.dtype, spec.dtype) == (dtypes.int64, dtypes.uint64)  # added to: the same bits
+    signed = (array.dtype, spec.dtype) == (dtypes.int64, dtypes.uint64)  # combined: the same bits
     if array.dtype != spec.dtype and not signed:
         raise LaunchError(
             f"argument {name}: expected dtype {spec.dtype}, for which the kernel was compiled, got"

@@ -92,9 +92,10 @@ def tensormap_of(op: TensorOp, param: int, cluster: tuple[int, ...] = (1,)) -> T
     strides = op.element_strides if isinstance(op, TmaLoad) else ()
     if all(step == 1 for step in strides):
         strides = ()
-    # The hardware adds signed 64-bit numbers as unsigned ones; the sum has the same bits.
-    adds = isinstance(op, TmaStoreShared | TmaStoreBuffer) and op.reduce == "add"
-    dtype = dtypes.uint64 if adds and tensor.dtype == dtypes.int64 else tensor.dtype
+    # The hardware combines signed 64-bit numbers as unsigned ones, where the bits are the same.
+    reduced = op.reduce if isinstance(op, TmaStoreShared | TmaStoreBuffer) else None
+    unsigned = reduced in ("add", "and", "or", "xor") and tensor.dtype == dtypes.int64
+    dtype = dtypes.uint64 if unsigned else tensor.dtype
     return TensorMapSpec(param, dtype, padded, swizzle, use, strides)
 
 

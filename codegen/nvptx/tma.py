@@ -43,7 +43,7 @@ def _tensor_map(low: Lowering, op: TensorOp) -> Any:
         )
     number = low.get(op.tensor)
     spec = tensormap_of(op, number, low.kernel.cluster)
-    found = low.slots.get(ParamSlot("tensormap", number, dtype=kind.dtype, spec=spec))
+    found = low.slots.get(ParamSlot("tensormap", number, dtype=spec.dtype, spec=spec))
     if found is None:
         raise InternalError(
             f"the plan has no tensor map with box {spec.box} for {op.opcode}", op.loc

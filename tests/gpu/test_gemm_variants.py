@@ -22,7 +22,7 @@ VARIANTS = [
         "pingpong cluster 192",
     )
     for group in ("", " k2")
-]  # fmt: skip
+] + ["cluster whole"]  # fmt: skip
 
 
 class Running:
