@@ -22,7 +22,7 @@ from tiledsl.frontend.build import (
 )
 from tiledsl.language.grid import Persistent
 from tiledsl.language.tensor import Spec
-from tiledsl.runtime import arguments
+from tiledsl.runtime.arguments import classify
 from tiledsl.runtime.arrays import ArraySpec
 
 # Keywords of ``Kernel.launch`` and ``Kernel.compile``.
@@ -138,7 +138,7 @@ class Binder:
             return ArraySpec(value.dtype, len(value.shape))
         if isinstance(value, DType):
             return value
-        return arguments.classify(name, value)
+        return classify(name, value)
 
     def key(self, bound: Mapping[str, Any], params: dict[str, ParamSpec]) -> Hashable:
         """What selects a variant: argument types and constants, by value and type."""

@@ -49,8 +49,8 @@ def _load(low: Lowering, op: memory.TileLoad) -> None:
     def narrow() -> list[Any]:
         found = []
         for row, run in pairs_of(layout):
-            halves = [_register(low, dtype, *grid.element(row, run, n)) for n in (0, 1)]
-            found += packing.joined(low, *halves, dtype)
+            first, second = (_register(low, dtype, *grid.element(row, run, n)) for n in (0, 1))
+            found += packing.joined(low, first, second, dtype)
         return found
 
     registers = _either(low, grid.paired(), wide, narrow)

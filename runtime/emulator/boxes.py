@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tiledsl.runtime.emulator.values import Array
 
@@ -129,7 +130,8 @@ def load_im2col(
         at = [c + offset for c, offset in zip(corner, offsets, strict=True)]
         inside = all(0 <= a < extent for a, extent in zip(at, spatial, strict=True))
         if inside and image >= 0 and low < high:
-            row[low - channel : high - channel] = tensor[(image, *at, slice(low, high))]
+            where: Any = (image, *at, slice(low, high))
+            row[low - channel : high - channel] = tensor[where]
         for axis in reversed(range(len(corner))):
             corner[axis] += strides[axis]
             if corner[axis] <= last[axis]:

@@ -82,7 +82,8 @@ def emulate(
         raise LaunchError(
             f"kernel {kernel.name}: expected a grid of one to three extents, got {tuple(grid)}"
         )
-    extents = (*grid, 1, 1)[:3]
+    x, y, z = (*grid, 1, 1)[:3]
+    extents = (x, y, z)
     check_plan(kernel.plan, kernel.loc)
     values = bind(kernel, args)
     with np.errstate(all="ignore"):  # constants are converted here already
@@ -131,8 +132,8 @@ class _Runner:
         parts = 1 if self.program.has_roles else sum(role.parts for role, _ in self.program.roles)
         meeting = Rendezvous(parts * len(ids))
         blocks: list[BlockState] = []
-        for rank, block in enumerate(ids):
-            blocks.append(self._block(block, rank, blocks, meeting, scheduler))
+        for rank, number in enumerate(ids):
+            blocks.append(self._block(number, rank, blocks, meeting, scheduler))
 
         def report(tasks: list[Task]) -> Any:
             return deadlock(self.kernel, ids, tasks)
