@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tiledsl.codegen.checks.stages import Guards
 from tiledsl.codegen.ir.core import Op, Value
 from tiledsl.codegen.ir.ops import arith, copy, memory, protocol, sync, tile
 from tiledsl.codegen.ir.types import RingType
@@ -67,16 +68,9 @@ def must_be_done(op: Op) -> bool:
     return False
 
 
-def rings_read(op: tile.Mma) -> frozenset[Value]:
-    """The rings whose tiles a product reads."""
-    found = set()
-    for value in (op.a, op.b):
-        owner = value.owner
-        while isinstance(owner, tile.SharedTranspose):
-            owner = owner.tile.owner
-        if isinstance(owner, tile.PayloadTile):
-            found.add(owner.ring)
-    return frozenset(found)
+def rings_read(op: tile.Mma, guards: Guards) -> frozenset[Value]:
+    """The rings whose tiles a product may read, whatever branch or loop they came through."""
+    return frozenset(guards.rings(op.a) | guards.rings(op.b))
 
 
 def starves(ring: Value, held: int) -> bool:

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tiledsl.codegen.checks.stages import Guards
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Block, Op, Value, users
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
@@ -124,6 +125,8 @@ class _Scheduler:
         self.header: list[Op] = []
         self.values: dict[Value, Value] = {}
         self.carries: list[_Carry | None] = []  # innermost loop last
+        guards = Guards(body)
+        self.read = {op: rings_read(op, guards) for op in body.walk() if isinstance(op, tile.Mma)}
         used = users(body)
         # An accumulator that is read again later cannot be handed over while it is in flight.
         self.read_again = {
@@ -231,7 +234,7 @@ class _Scheduler:
                 self.values[old] = new
             after = self._free(out, state)
         after.acc = result
-        after.rings = rings_read(op)
+        after.rings = self.read[op]
         return after
 
     def _release(
@@ -349,7 +352,7 @@ class _Scheduler:
         owed: list[tuple[Value, Loc]] = []
         for inner in op.body.ops:
             if isinstance(inner, tile.Mma):
-                acc, rings, owed = inner.result, rings_read(inner), []
+                acc, rings, owed = inner.result, self.read[inner], []
             elif acc is None:
                 continue
             elif (barrier := releases(inner)) and barrier.ring in rings:

@@ -197,3 +197,38 @@ def test_accumulators_that_change_places_are_retired_first() -> None:
         """,
     )
     assert "if %pending" not in text
+
+
+@td.kernel(grid=1)
+def one_of_two_tiles(a: td.Tensor, c: td.Tensor, which: td.int32):
+    tiles = td.TileArray(a.dtype, (BK, BK), stages=4)
+    pipeline = td.InputTilePipeline(tiles, num_group_stages=2, k_group_size=2)
+    with td.role("load", warps=1):
+        producer = pipeline.producer()
+        for k in range(td.cdiv(a.shape[1], BK)):
+            with producer.acquire() as stage:
+                td.tma_load(a, (0, k * BK), stage.tile(0), stage.barrier())
+                td.tma_load(a, (BK, k * BK), stage.tile(1), stage.barrier())
+    with td.role("mma", warps=4):
+        consumer = pipeline.consumer()
+        acc = td.zeros((BK, BK), td.float32)
+        for _ in range(td.cdiv(a.shape[1], BK)):
+            with consumer.acquire() as stage:
+                tile = stage.tile(0) if which > 0 else stage.tile(1)
+                acc = td.mma(tile, tile.T, acc)
+        td.tma_store(acc, c, (0, 0))
+
+
+def test_a_tile_that_comes_through_a_branch_holds_its_stage() -> None:
+    """The product reads the stage, whichever tile it takes: the release must be put off."""
+    specs = (td.spec((2 * BK, 512), td.bfloat16), td.spec((BK, BK), td.float32), td.int32)
+    text = one_of_two_tiles.compile(*specs).protocol_ir
+    filecheck(
+        text[text.index('role "mma"') :],
+        """
+        CHECK: wgmma.mma
+        CHECK-NOT: wgmma.wait 0
+        CHECK: mbarrier.arrive {{.*}} if %pending
+        CHECK: continue
+        """,
+    )
