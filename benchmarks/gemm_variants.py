@@ -40,7 +40,7 @@ CUBES: tuple[Shape, ...] = tuple((n, n, n) for n in (4096, 8192, 16384))
 SHORT: tuple[Shape, ...] = ((4096, 4096, 1024), (8192, 4096, 1024), (4096, 11008, 4096))
 # The goals of the project, cold: of what, at which shapes, against which, at least how much.
 CLUSTER_GOAL = 0.99  # the cluster GEMM, the better way to load b, over the plain one, at each cube
-CLUSTERS = ("cluster", "cluster whole")
+CLUSTERS = ("cluster", "cluster free", "cluster whole")
 PINGPONG_GOAL = 1.03  # ping-pong with 128 x 128 tiles over torch, where K is short
 BEST_GOAL = 1.0  # the best variant over torch, at the two large cubes
 
@@ -52,7 +52,7 @@ def clustered(kernel: Any, shape: tuple[int, ...]) -> Any:
 
 def variants() -> dict[str, Method]:
     """Each variant by its name: the tile of a block, what is special, the size of a K group."""
-    found: dict[str, Method] = {"plain": gemm}
+    found: dict[str, Method] = {"plain": gemm, "plain lockstep": partial(gemm, lockstep=True)}
 
     def add(name: str, kernel: Any, stages: int, **constants: int) -> None:
         """With tiles alone, and in pairs behind one barrier: a whole number of pairs."""
@@ -60,11 +60,11 @@ def variants() -> dict[str, Method]:
         found[f"{name} k2"] = partial(kernel, **constants, stages=stages // 2 * 2, k_group=2)
 
     alone = clustered(gemm_cluster, (1, 1))
-    found["plain k2"] = partial(alone, stages=4, k_group=2)
+    found["plain k2"] = partial(alone, stages=4, k_group=2, lockstep=False)
     add("cluster", gemm_cluster, stages=4)
-    # Fewer stages keep blocks closer together, so that the L2 cache serves more of them: it pays
-    # where the matrices are far larger than the cache.
-    found["cluster whole"] = partial(gemm_cluster, stages=3, partitioned=False)
+    found["cluster free"] = partial(gemm_cluster, stages=4, lockstep=False)
+    # Fewer stages keep blocks closer together, too, so that the L2 cache serves more of them.
+    found["cluster whole"] = partial(gemm_cluster, stages=3, partitioned=False, lockstep=False)
     pairs = clustered(gemm_pingpong, (2, 1))
     for name, kernel in (("pingpong", gemm_pingpong), ("pingpong cluster", pairs)):
         add(f"{name} 128", kernel, BN=128, stages=5)

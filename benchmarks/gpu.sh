@@ -8,7 +8,7 @@
 #   PYTHON=python3          the interpreter; it must hold the dependencies and PyTorch
 #   LIMIT=120               seconds for each test file
 #
-# A missing Python package can be brought as a wheel in .whl/.
+# A missing Python package can be brought as a wheel in .whl/: tests/family needs filecheck.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -74,7 +74,7 @@ PY
 cat "$OUT/environment.log"
 
 if has tests; then
-    for file in tests/gpu/test_*.py; do
+    for file in tests/gpu/test_*.py tests/family; do
         name=$(basename "$file" .py)
         # Warnings of ours are errors; what PyTorch says about its own dependencies is not.
         step "$name" "$LIMIT" "$PYTHON" -m pytest -q --maxfail=20 --require-gpu -m gpu \

@@ -24,6 +24,7 @@ def gemm(
     BN: td.Constant[int] = 256,
     BK: td.Constant[int] = 64,
     stages: td.Constant[int] = 4,
+    lockstep: td.Constant[bool] = False,
 ):
     """c[M, N] = a[M, K] @ b[N, K].T, accumulated in float32."""
     M, K = a.shape
@@ -32,7 +33,7 @@ def gemm(
         a.dtype, b.dtype, (BM, BK), (BN, BK), num_pipeline_stages=stages
     )
     pipeline = td.InputTilePipeline(payload, num_group_stages=stages, k_group_size=1)
-    tiles = td.TileScheduler(td.cdiv(M, BM), td.cdiv(N, BN), group=8)
+    tiles = td.TileScheduler(td.cdiv(M, BM), td.cdiv(N, BN), group=8, lockstep=lockstep)
 
     # The loader: waits for a free stage, and lets the copy engine fill it.
     with td.role("load", warps=1):

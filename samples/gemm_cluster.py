@@ -29,11 +29,13 @@ def gemm_cluster(
     stages: td.Constant[int] = 4,
     k_group: td.Constant[int] = 1,
     partitioned: td.Constant[bool] = True,
+    lockstep: td.Constant[bool] = True,
 ):
     """c[M, N] = a[M, K] @ b[N, K].T, accumulated in float32.
 
     ``k_group`` tiles lie behind a barrier. ``partitioned``: each block loads its half of a tile of
-    b; else the first block of a cluster loads it for both.
+    b; else the first block of a cluster loads it for both. ``lockstep``: clusters begin their tiles
+    together, so that large matrices are read from memory fewer times.
     """
     M, K = a.shape
     N, _ = b.shape
@@ -44,7 +46,7 @@ def gemm_cluster(
         payload, num_group_stages=stages // k_group, k_group_size=k_group
     )
     # Neighbouring tiles go to the blocks of a cluster.
-    tiles = td.TileScheduler(td.cdiv(M, BM), td.cdiv(N, BN), group=8)
+    tiles = td.TileScheduler(td.cdiv(M, BM), td.cdiv(N, BN), group=8, lockstep=lockstep)
     steps = td.cdiv(K, BK * k_group)
 
     with td.role("load", warps=1):

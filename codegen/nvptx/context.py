@@ -74,6 +74,7 @@ class Lowering:
         where: who runs the code being emitted.
         drawn_in: what stands behind a loop and is emitted on the paths out of it, by loop.
         policies: L2 cache policies (i64) made in the entry block, by hint.
+        lockstep: the words of global memory that loops in lockstep count in, by counter.
     """
 
     kernel: Kernel
@@ -91,6 +92,7 @@ class Lowering:
     where: Where | None = None
     drawn_in: dict[Op, DrawnIn] = field(default_factory=dict)
     policies: dict[str, Any] = field(default_factory=dict)
+    lockstep: dict[str, Any] = field(default_factory=dict)
     # Targets of the terminators; the innermost is the last.
     ifs: list[Join] = field(default_factory=list)
     loops: list[LoopTargets] = field(default_factory=list)

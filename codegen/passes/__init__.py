@@ -23,6 +23,7 @@ from tiledsl.codegen.passes.derive_lookahead import derive_lookahead
 from tiledsl.codegen.passes.expand_pipelines import expand_pipelines
 from tiledsl.codegen.passes.expand_stores import expand_stores
 from tiledsl.codegen.passes.infer_layouts import infer_layouts
+from tiledsl.codegen.passes.keep_lockstep import keep_lockstep
 from tiledsl.codegen.passes.order_elements import order_elements
 from tiledsl.codegen.passes.order_shared import order_shared
 from tiledsl.codegen.passes.plan_params import plan_params
@@ -86,6 +87,7 @@ def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -
         ("derive_axes", derive_axes),
         ("replicate_roles", replicate_roles),
         ("infer_layouts", infer_layouts),
+        ("keep_lockstep", keep_lockstep),  # needs the mode of each role
         ("derive_counts", derive_counts),
         ("take_requirements", take_requirements),
         # Down to protocol level.

@@ -14,46 +14,28 @@ from __future__ import annotations
 from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.layouts import WgmmaFragment, pick_swizzle
-from tiledsl.codegen.ir.ops import control, copy, memory, protocol, sync, tile
+from tiledsl.codegen.ir.ops import control, copy, memory, protocol, tile
 from tiledsl.codegen.ir.plan import RolePlan
 from tiledsl.codegen.ir.types import BufferType, TensorType, Tile
+from tiledsl.codegen.passes.plan_shared import wanted_items
 from tiledsl.codegen.passes.rewrite import Emitter, blocks_of, emitter
 from tiledsl.errors import ResourceLimit
 
 HALVES = 2
+# Turns may hand on the cursors of rings in words that a later pass makes.
+CURSOR_BYTES = 128
 
 
 def expand_stores(kernel: Kernel, shared_limit: int) -> None:
     """Replace every ``tma.store``. ``shared_limit`` is the shared memory of a block in bytes."""
     assert kernel.plan is not None
-    free = shared_limit - taken_bytes(kernel)
     for name, body in roles_of(kernel):
         stores = [op for op in body.walk() if isinstance(op, tile.TmaStore)]
         if not stores:
             continue
-        role = kernel.plan.role(name)
-        _RoleStores(role, body, free).run()
-        free -= sum(
-            role.parts * op.buffer.nbytes
-            for op in body.walk()
-            if isinstance(op, protocol.StagingBuffer)
-        )
-
-
-def taken_bytes(kernel: Kernel) -> int:
-    """Shared memory that rings, own tiles and barriers take."""
-    total = 0
-    for op in kernel.body.walk():
-        match op:
-            case tile.PipelineCreate():
-                total += op.ring.shared_bytes + 16 * op.ring.stages
-            case memory.SharedCreate():
-                total += op.array.tiles * op.array.pitch
-            case sync.MbarrierCreate():
-                total += 8 * op.number
-            case sync.WordCreate():
-                total += 8
-    return total
+        # What the roles before this one stage is among the items already.
+        taken = sum(item.nbytes for item in wanted_items(kernel)) + CURSOR_BYTES
+        _RoleStores(kernel.plan.role(name), body, shared_limit - taken).run()
 
 
 _READS = (

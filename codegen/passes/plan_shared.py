@@ -17,7 +17,9 @@ WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
+    """A part of shared memory that a kernel asks for."""
+
     name: str
     nbytes: int
     align: int
@@ -32,7 +34,7 @@ def plan_shared(kernel: Kernel, limit: int) -> None:
         ResourceLimit: when more than ``limit`` bytes are needed, with the bytes of each part.
     """
     assert kernel.plan is not None
-    wanted = _wanted(kernel)
+    wanted = wanted_items(kernel)
     # Widest alignment first: no padding between tiles; barriers come last.
     wanted.sort(key=lambda item: -item.align)
     offset = 0
@@ -53,7 +55,8 @@ def plan_shared(kernel: Kernel, limit: int) -> None:
     kernel.plan.shared_bytes = offset
 
 
-def _wanted(kernel: Kernel) -> list[_Wanted]:
+def wanted_items(kernel: Kernel) -> list[Wanted]:
+    """All that takes shared memory so far: rings, tiles, barriers, words, staging buffers."""
     found = []
     assert kernel.plan is not None
     for op in kernel.body.walk():
@@ -70,7 +73,7 @@ def _wanted(kernel: Kernel) -> list[_Wanted]:
             case sync.MbarrierCreate():
                 found.append(_barriers(op.name, op.number, op))
             case sync.WordCreate():
-                found.append(_Wanted(op.name, WORD_BYTES, WORD_BYTES, "ring cursor", op.loc))
+                found.append(Wanted(op.name, WORD_BYTES, WORD_BYTES, "ring cursor", op.loc))
     for name, body in roles_of(kernel):
         parts = kernel.plan.role(name).parts
         for inner in body.walk():
@@ -79,14 +82,14 @@ def _wanted(kernel: Kernel) -> list[_Wanted]:
                 box = f"{shape_text(buffer.shape)}x{buffer.dtype.short}"
                 what = f"{parts} x {buffer.count} boxes {box}"
                 align = tile_alignment(buffer.swizzle)
-                found.append(_Wanted(inner.name, parts * buffer.nbytes, align, what, inner.loc))
+                found.append(Wanted(inner.name, parts * buffer.nbytes, align, what, inner.loc))
     return found
 
 
-def _tiles(name: str, count: int, array: TileArray, op: Op) -> _Wanted:
+def _tiles(name: str, count: int, array: TileArray, op: Op) -> Wanted:
     what = f"{count} tiles {shape_text(array.shape)}x{array.dtype.short}"
-    return _Wanted(name, count * array.pitch, tile_alignment(array.swizzle), what, op.loc)
+    return Wanted(name, count * array.pitch, tile_alignment(array.swizzle), what, op.loc)
 
 
-def _barriers(name: str, number: int, op: Op) -> _Wanted:
-    return _Wanted(name, number * BARRIER_BYTES, BARRIER_BYTES, f"{number} mbarriers", op.loc)
+def _barriers(name: str, number: int, op: Op) -> Wanted:
+    return Wanted(name, number * BARRIER_BYTES, BARRIER_BYTES, f"{number} mbarriers", op.loc)

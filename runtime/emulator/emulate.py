@@ -14,16 +14,17 @@ from tiledsl.codegen.ir.kernel import Kernel
 from tiledsl.codegen.ir.ops import memory, sync, tile
 from tiledsl.codegen.ir.plan import Plan, RolePlan
 from tiledsl.errors import InternalError, LaunchError
-from tiledsl.runtime.emulator import (  # noqa: F401
+from tiledsl.runtime.emulator import (
     arith,
     async_copies,
     control,
     copies,
+    lockstep,
     tensors,
     tiles,
     wgmma,
 )
-from tiledsl.runtime.emulator import sync as sync_steps  # noqa: F401
+from tiledsl.runtime.emulator import sync as sync_steps
 from tiledsl.runtime.emulator.arguments import bind
 from tiledsl.runtime.emulator.barriers import Mbarrier, Named, Rendezvous
 from tiledsl.runtime.emulator.bulk import BulkQueue
@@ -33,6 +34,11 @@ from tiledsl.runtime.emulator.deadlock import check_all_taken, deadlock
 from tiledsl.runtime.emulator.machine import BlockState, EmulationResult, Part
 from tiledsl.runtime.emulator.memory import SharedMemory, Word, check_plan
 from tiledsl.runtime.emulator.scheduler import LateScheduler, RandomScheduler, Scheduler, Task
+
+# Each says how its operations run.
+FAMILIES = (
+    arith, async_copies, control, copies, lockstep, sync_steps, tensors, tiles, wgmma,
+)  # fmt: skip
 
 _PREAMBLE = RolePlan("preamble", 1, 0, "thread")  # what all warps run before the roles, as one part
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.gpu.children import ROOT, Children
 from tests.gpu.launch_ptx import framework
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 90  # seconds for all of them together; about twenty are enough
 
 VARIANTS = [
@@ -22,49 +20,20 @@ VARIANTS = [
         "pingpong cluster 192",
     )
     for group in ("", " k2")
-] + ["cluster whole"]  # fmt: skip
-
-
-class Running:
-    """A process for each variant, all at the same time: starting one takes longest."""
-
-    def __init__(self) -> None:
-        self.until = time.monotonic() + LIMIT
-        self.processes = {
-            name: subprocess.Popen(
-                [sys.executable, "-m", "tests.gpu.run_variant", name],
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for name in VARIANTS
-        }
-
-    def output(self, name: str) -> tuple[int | None, str]:
-        """Exit status and output of a variant; None when it did not end in time."""
-        process = self.processes[name]
-        try:
-            text, _ = process.communicate(timeout=max(1, self.until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return None, process.communicate()[0]
-        return process.returncode, text
+] + ["plain lockstep", "cluster free", "cluster whole"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
+def running() -> Iterator[Children]:
     framework("torch")
-    made = Running()
+    made = Children("tests.gpu.run_variant", VARIANTS, LIMIT)
     yield made
-    for process in made.processes.values():
-        process.kill()
-        process.wait()
+    made.end()
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_shape(running: Running, name: str) -> None:
+def test_every_shape(running: Children, name: str) -> None:
     status, text = running.output(name)
     assert status is not None, f"{name} hangs:\n{text}"
     assert status == 0, text

@@ -86,7 +86,7 @@ def partitioned_at_run_time(a, n):
     """TypeMismatch: td.tma_load: partitioned: expected True or False, known at compile time, got a
     run-time bool_
     at: td.tma_load(a, (0, 0), tile, barrier, multicast=0, partitioned=n)
-    hint: use a literal, or a kernel parameter annotated td.Constant[int]"""
+    hint: use a literal, or a kernel parameter annotated td.Constant[bool]"""
     tile, barrier = held((64, 64))
     td.tma_load(a, (0, 0), tile, barrier, multicast=0, partitioned=n)
 

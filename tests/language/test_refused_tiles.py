@@ -196,6 +196,23 @@ def scheduler_of_run_time_group(n):
     td.TileScheduler(4, 4, group=n)
 
 
+@refused(n=td.bool_)
+def scheduler_of_run_time_lockstep(n):
+    """TypeMismatch: td.TileScheduler: lockstep: expected True or False, known at compile time, got
+    a run-time bool_
+    at: td.TileScheduler(4, 4, lockstep=n)
+    hint: use a literal, or a kernel parameter annotated td.Constant[bool]"""
+    td.TileScheduler(4, 4, lockstep=n)
+
+
+@refused()
+def scheduler_of_no_lockstep():
+    """TypeMismatch: td.TileScheduler: lockstep: expected True or False, known at compile time, got
+    the compile-time int 1
+    at: td.TileScheduler(4, 4, 8, 1)"""
+    td.TileScheduler(4, 4, 8, 1)
+
+
 @refused()
 def scheduler_of_no_group():
     """InvalidValue: td.TileScheduler: group: expected at least 1, got 0

@@ -31,9 +31,17 @@ class TileScheduler:
         m_tiles, n_tiles: numbers of tiles, known at compile time or at run time; fewer than one
             means no tile. Their product must fit int32.
         group: rows of a group, known at compile time, at least 1.
+        lockstep: keep the blocks in step, known at compile time: a hint for speed, without which
+            the results are the same. In a role that loads by TMA or bulk copies as one thread, a
+            block begins a tile when all blocks of the launch have begun as many, so that they
+            meet in the L2 cache. It gives up when that takes longer than some 70 microseconds,
+            for instance because not all blocks run at once. It pays where blocks compute dozens
+            of tiles each from matrices far larger than the cache, and costs up to 1 % elsewhere.
+            Loops of other roles, outside of roles, and over ``deal`` are as without it.
 
     Raises:
-        TypeMismatch: numbers that are no integers; a group that is only known at run time.
+        TypeMismatch: numbers that are no integers; a group, or lockstep, that is only known at
+            run time.
         InvalidValue: a group smaller than 1.
 
     Example::
@@ -43,7 +51,7 @@ class TileScheduler:
             td.tma_store(result, c, (m * BM, n * BN))
     """
 
-    def __init__(self, m_tiles: int, n_tiles: int, group: int = 8) -> None:
+    def __init__(self, m_tiles: int, n_tiles: int, group: int = 8, lockstep: bool = False) -> None:
         raise outside_kernel("td.TileScheduler")
 
     def __iter__(self) -> Iterator[tuple[int, int]]:

@@ -85,24 +85,47 @@ PROBLEMS = (
 )  # fmt: skip
 
 
+def _convolved(run: Run, problem: Unfold, filters: int, stages: int) -> str:
+    """What is wrong with one convolution."""
+    window, pad, stride = problem.window, problem.before[0], problem.steps[0]
+    channels = problem.shape[-1]
+    x = run.normal(problem.shape)
+    w = run.normal((prod(window), filters, channels))
+    columns = np.moveaxis(problem.expected(x), 0, 1).reshape(-1, prod(window) * channels)
+    rows = np.moveaxis(w, 0, 1).reshape(filters, -1)
+    y = run.output((len(columns), filters))
+    conv(
+        run.place.put(x), run.place.put(w), y, window=window, pad=pad, stride=stride, stages=stages
+    )
+    expected = round_to(*accumulated(columns, rows), "float32")
+    what = f"{problem.shape} by {window}, padding {pad}, stride {stride}, {stages} stages"
+    return run.check(y, expected, what)
+
+
+def _problem(
+    images: int, extents: tuple[int, ...], channels: int, window: tuple[int, ...], pad: int,
+    stride: int,
+) -> Unfold:  # fmt: skip
+    axes = len(extents)
+    return Unfold(
+        (images, *extents, channels), window, (pad,) * axes, (pad,) * axes, (stride,) * axes,
+        (1,) * axes,
+    )  # fmt: skip
+
+
 @case
 def convolutions(run: Run) -> Iterator[str]:
     for extents, window, pad, stride in PROBLEMS:
-        images, channels = (
-            int(run.rng.integers(1, 9 if run.large else 4)),
-            run.extent(8) // 2 // 8 * 8 + 8,
-        )
-        filters = 8 * int(run.rng.integers(1, 20))
-        axes = len(extents)
-        problem = Unfold(
-            (images, *extents, channels), window, (pad,) * axes, (pad,) * axes, (stride,) * axes,
-            (1,) * axes,
-        )  # fmt: skip
-        x = run.normal(problem.shape)
-        w = run.normal((prod(window), filters, channels))
-        columns = np.moveaxis(problem.expected(x), 0, 1).reshape(-1, prod(window) * channels)
-        rows = np.moveaxis(w, 0, 1).reshape(filters, -1)
-        y = run.output((len(columns), filters))
-        conv(run.place.put(x), run.place.put(w), y, window=window, pad=pad, stride=stride)
-        expected = round_to(*accumulated(columns, rows), "float32")
-        yield run.check(y, expected, f"{problem.shape} by {window}, padding {pad}, stride {stride}")
+        images = int(run.rng.integers(1, 9 if run.large else 4))
+        channels = run.extent(8) // 2 // 8 * 8 + 8
+        problem = _problem(images, extents, channels, window, pad, stride)
+        yield _convolved(run, problem, 8 * int(run.rng.integers(1, 20)), 3)
+
+
+@case
+def taps(run: Run) -> Iterator[str]:
+    """A trip for each tap: around the number of stages. A window has at least one."""
+    for stages in (1, 3):
+        for trips in run.trips(stages)[1:]:
+            problem = _problem(2, (trips + 20,), 40, (trips,), 1, 1)
+            yield _convolved(run, problem, 72, stages)

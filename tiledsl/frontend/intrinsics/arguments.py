@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_RANK = 5  # of a tensor map
 _CONSTANT_HINT = "use a literal, or a kernel parameter annotated td.Constant[int]"
+_BOOL_HINT = "use a literal, or a kernel parameter annotated td.Constant[bool]"
 
 
 def index_of(value: object) -> int | None:
@@ -148,7 +149,7 @@ def static_bool(cx: Context, value: object, what: str) -> bool:
         return value
     raise cx.type_error(
         f"{what}: expected True or False, known at compile time, got {cx.describe(value)}",
-        hint=_CONSTANT_HINT if isinstance(value, Value) else None,
+        hint=_BOOL_HINT if isinstance(value, Value) else None,
     )
 
 

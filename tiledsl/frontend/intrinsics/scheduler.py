@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Value
+from tiledsl.codegen.ir.ops.lockstep import GridPace
 from tiledsl.frontend.intrinsics import cluster
-from tiledsl.frontend.intrinsics.arguments import integer, static_int
+from tiledsl.frontend.intrinsics.arguments import integer, static_bool, static_int
 from tiledsl.frontend.intrinsics.role import Me
 from tiledsl.frontend.intrinsics.scalars import convert
 from tiledsl.frontend.objects import Iteration, TracedObject, traced
@@ -23,11 +24,16 @@ Number = Value | int
 
 @implements(language.TileScheduler)
 def tile_scheduler(
-    cx: Context, m_tiles: object, n_tiles: object, group: object = 8
+    cx: Context,
+    m_tiles: object,
+    n_tiles: object,
+    group: object = 8,
+    lockstep: object = False,
 ) -> TileScheduler:
     """In a cluster kernel the scheduler counts blocks of tiles, one block a cluster."""
     tiles = [_count(cx, m_tiles, "m_tiles"), _count(cx, n_tiles, "n_tiles")]
     deepest = static_int(cx, group, "td.TileScheduler: group", least=1)
+    in_step = static_bool(cx, lockstep, "td.TileScheduler: lockstep")
     num_tiles = _named(cx.binary("mul", *tiles), "num_tiles")
     rows, columns = (_rounded_up(cx, n, cluster.extent(cx, axis)) for axis, n in enumerate(tiles))
     # Never more rows than there are, so that no product below exceeds the number of tiles.
@@ -41,6 +47,7 @@ def tile_scheduler(
         m_tiles=_unsigned(cx, rows),
         depth=_named(_unsigned(cx, depth), "group_rows"),
         group_tiles=_named(_unsigned(cx, cx.binary("mul", depth, columns)), "group_tiles"),
+        lockstep=in_step,
     )
 
 
@@ -88,6 +95,7 @@ class TileScheduler(TracedObject):
     m_tiles: Number
     depth: Number  # rows of tiles in a group
     group_tiles: Number  # tiles of a full group
+    lockstep: bool  # whether loaders begin their tiles together
 
     def attribute(self, cx: Context, name: str) -> Any:
         if name == "num_tiles":
@@ -95,7 +103,15 @@ class TileScheduler(TracedObject):
         return super().attribute(cx, name)
 
     def iterate(self, cx: Context) -> Iteration:
-        return self.dealt(cx, 0, 1)
+        found = self.dealt(cx, 0, 1)
+        if not self.lockstep:
+            return found
+
+        def paced(cx: Context, number: Value) -> tuple[Value, Value]:
+            cx.add(GridPace(number, found.step, found.stop))
+            return self.coordinates(cx, number)
+
+        return replace(found, target=paced)
 
     @traced
     def deal(self, cx: Context, role: object) -> Dealt:
@@ -151,11 +167,14 @@ class TileScheduler(TracedObject):
 
     def flatten(self) -> tuple[list[Value], Any]:
         known = tuple(None if isinstance(x, Value) else x for x in self._numbers)
-        return [x for x in self._numbers if isinstance(x, Value)], (type(self), known)
+        key = (type(self), known, self.lockstep)
+        return [x for x in self._numbers if isinstance(x, Value)], key
 
     def unflatten(self, values: list[Value]) -> TracedObject:
         rest = iter(values)
-        return TileScheduler(*(next(rest) if isinstance(x, Value) else x for x in self._numbers))
+        numbers = (next(rest) if isinstance(x, Value) else x for x in self._numbers)
+        num_tiles, total, m_tiles, depth, group_tiles = numbers
+        return TileScheduler(num_tiles, total, m_tiles, depth, group_tiles, self.lockstep)
 
     @property
     def _numbers(self) -> tuple[Number, ...]:
