@@ -67,7 +67,7 @@ def variants() -> dict[str, Method]:
     found["cluster whole"] = partial(gemm_cluster, stages=3, partitioned=False, lockstep=False)
     pairs = clustered(gemm_pingpong, (2, 1))
     for name, kernel in (("pingpong", gemm_pingpong), ("pingpong cluster", pairs)):
-        add(f"{name} 128", kernel, BN=128, stages=5)
+        add(f"{name} 128", kernel, BN=128, stages=6)
         add(f"{name} 192", kernel, BN=192, stages=4)
     return found
 

@@ -277,8 +277,11 @@ def _failure(
     notes = [("PTX:\n" + _excerpt(ptx, first.ptx_line), None)] if first.ptx_line else []
     shown = [(str(message), message.loc) for message in rest[:4]]
     more = [(f"and {len(rest) - 4} more errors", None)] if len(rest) > 4 else []
-    if first.code == "C7602" or "uses too much" in first.text:
-        hint = "smaller tiles, fewer stages, or more warps"
+    if first.code == "C7602":  # registers of one instruction, of those a thread has at entry
+        hint = "tiles with fewer columns, or fewer warps in the block: each thread then has more"
+        return ResourceLimit(head + str(first), first.loc, hint, (*notes, *shown, *more))
+    if "uses too much" in first.text:
+        hint = "smaller tiles, or fewer stages"
         return ResourceLimit(head + str(first), first.loc, hint, (*notes, *shown, *more))
     if "Unsupported .version" in first.text:
         hint = f"a newer assembler: pip install --upgrade {WHEELS['ptxas']}"

@@ -26,7 +26,7 @@ def gemm_pingpong(
     BM: td.Constant[int] = 128,
     BN: td.Constant[int] = 128,
     BK: td.Constant[int] = 64,
-    stages: td.Constant[int] = 4,
+    stages: td.Constant[int] = 6,
     k_group: td.Constant[int] = 1,
 ):
     """c[M, N] = a[M, K] @ b[N, K].T, accumulated in float32; ``k_group`` tiles behind a barrier."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from tiledsl.codegen.ir.dtypes import DType, as_dtype
 from tiledsl.codegen.ir.exact import exact
+from tiledsl.codegen.nvptx.targets import TARGETS
 from tiledsl.errors import InvalidValue, LaunchError, TypeMismatch
 from tiledsl.frontend.build import (
     Parameter,
@@ -27,8 +28,6 @@ from tiledsl.runtime.arrays import ArraySpec
 
 # Keywords of ``Kernel.launch`` and ``Kernel.compile``.
 RESERVED = ("grid", "stream", "target")
-
-MAX_CLUSTER = 8  # blocks that every GPU with clusters can place
 
 Grid = int | tuple[int, ...] | Callable[[Any], Any]
 
@@ -209,17 +208,19 @@ def check_cluster(cluster: Any) -> tuple[int, ...] | None:
     if not 1 <= len(extents) <= 3 or len(found) < len(extents):
         raise InvalidValue(
             f"cluster: expected one to three numbers of blocks, each at least 1, got {cluster!r}",
-            hint="write (2,) for one" if isinstance(cluster, int) else None,
+            hint="write cluster=(2, 1), or cluster=(2,) for blocks along one axis",
         )
     size = prod(found)
-    if size > MAX_CLUSTER:
+    most = max(target.cluster_blocks for target in TARGETS.values())
+    if size > most:
         more = (
             ": larger clusters are not portable, and not every GPU can place them"
             if size <= 16
             else ""
         )
         raise InvalidValue(
-            f"cluster: expected at most {MAX_CLUSTER} blocks, got {found} = {size} blocks{more}"
+            f"cluster: expected at most {most} blocks, got {found} = {size} blocks{more}",
+            hint="use a smaller cluster, such as cluster=(2, 1)",
         )
     return found
 

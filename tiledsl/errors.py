@@ -41,6 +41,11 @@ class Loc:
 UNKNOWN_LOC = Loc("<unknown>", 0)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things in a message: ``1 arrival``, ``2 arrivals``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _width(text: str) -> int:
     """Columns a terminal needs for ``text`` (East Asian wide characters take two)."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

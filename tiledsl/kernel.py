@@ -242,15 +242,75 @@ class Kernel:
 
         compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
         self._check_emulated(compiled, values)
-        size = compiled.kernel.cluster_size
-        clusters = max(2, EMULATED_MULTIPROCESSORS // size)  # two, so that they share the tiles
-        grid = blocks if blocks is not None else (size * clusters,)
         seed = os.environ.get("TILEDSL_EMULATOR_SEED", "")
         if seed and not seed.isdecimal():
             raise InvalidValue(f"TILEDSL_EMULATOR_SEED: expected a number, got {seed!r}")
-        x, y, z = (*grid, 1, 1)[:3]
+        x, y, z = self._host_grid(compiled, blocks)
         check_clusters(self.name, (x, y, z), compiled.kernel.cluster_dims)
         emulate(compiled.kernel, values, grid=(x, y, z), seed=int(seed) if seed else None)
+
+    def run_ptx(
+        self, *args: Any, grid: Grid | None = None, options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """Run the kernel's PTX, as a GPU would get it, on the CPU: NumPy arguments as in a call.
+
+        Slower than the emulator, and independent of it: a wrong address, descriptor, fragment,
+        swizzle or phase in what was emitted gives a wrong result here, or an error that names the
+        PTX line and yours.
+
+        Args:
+            grid: as for ``launch``.
+            options: of the machine: ``policy`` ("eager", "late", "random" or "pct": when
+                asynchronous work happens and which warp runs), ``seed``, ``checks`` (races,
+                fences; on by default), ``together`` (all blocks at once), ``profile``.
+
+        Returns:
+            What was counted: instructions, and for each row of the program how often it ran.
+
+        Raises:
+            MachineFault: what the PTX does wrong.
+        """
+        self._forget_outdated()
+        bound = self.binder.bind(args, kwargs)
+        names = self._run_time
+        values = [bound[name] for name in names]
+        specs = [arguments.classify(n, v) for n, v in zip(names, values, strict=True)]
+        if arguments.launch_place(zip(names, specs, strict=True)) == "device":
+            raise InvalidValue(f"kernel {self.name}: run_ptx takes NumPy arrays")
+        blocks = self.binder.blocks(self.grid if grid is None else grid, bound)
+        params = {
+            name: self.binder.spec(name, spec) for name, spec in zip(names, specs, strict=True)
+        }
+        return self._run_ptx(bound, params, values, blocks, options or {})
+
+    def _run_ptx(
+        self,
+        bound: Mapping[str, Any],
+        params: dict[str, ParamSpec],
+        values: list[Any],
+        blocks: tuple[int, ...] | None,
+        options: Mapping[str, Any],
+    ) -> Any:
+        from tiledsl.runtime.grid import check_clusters
+        from tiledsl.runtime.ptx_backend import run_kernel
+
+        compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
+        self._check_emulated(compiled, values)
+        x, y, z = self._host_grid(compiled, blocks)
+        check_clusters(self.name, (x, y, z), compiled.kernel.cluster_dims)
+        return run_kernel(
+            compiled.kernel, compiled.ptx, self._run_time, values, (x, y, z), **options
+        )
+
+    def _host_grid(
+        self, compiled: CompiledKernel, blocks: tuple[int, ...] | None
+    ) -> tuple[int, int, int]:
+        """The grid on the CPU; a persistent one has few blocks, but two clusters to share tiles."""
+        size = compiled.kernel.cluster_size
+        clusters = max(2, EMULATED_MULTIPROCESSORS // size)
+        x, y, z = (*(blocks if blocks is not None else (size * clusters,)), 1, 1)[:3]
+        return x, y, z
 
     def _check_emulated(self, compiled: CompiledKernel, values: list[Any]) -> None:
         """What a launch on the GPU would refuse is refused here too."""

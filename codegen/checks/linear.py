@@ -4,7 +4,8 @@ Tile level, by dataflow over the structured IR of each role, through inlined hel
 styles (``with`` and flat), for a stage that is: never released, released on one path only or in a
 loop, released twice, used after its release (also by the caller of a helper that released it),
 acquired beyond the ring's depth, or carried out of the branch or iteration that acquired it. The
-same walk sees that each stage has its arrival: by the release, or by one ``stage.arrive()``.
+same walk sees that each stage has its arrival: by the release, or by one ``stage.arrive()``; and
+that no drain waits for a stage that its own role still holds.
 
 A ring through which a role moves by hand (``wait_full``, ``consumer_step`` ...) is the user's own
 there: its tiles need no handle. Handles of the same ring are checked all the same: both styles move
@@ -95,7 +96,7 @@ def explicit_count(ring: Value, side: str) -> bool:
 class _LinearWalker(PathWalker[State]):
     def __init__(self, role: str, body: Block) -> None:
         super().__init__()
-        self.role = role
+        self.role, self.body = role, body
         self.guards = Guards(body)
         # Rings that the role fills by stores or cp.async: an arrival says that these are done.
         self.by_arrival: set[Value] = set()
@@ -127,6 +128,8 @@ class _LinearWalker(PathWalker[State]):
             return self._wait(op, state)
         if isinstance(op, ring.Step):
             self._step_by_hand(op, state)
+        if isinstance(op, tile.Drain):
+            self._drain(op, state)
         self._no_escape(op)
         return state
 
@@ -163,10 +166,15 @@ class _LinearWalker(PathWalker[State]):
             # Bytes complete what is loaded; stores and cp.async copies need an arrival beside them.
             by_bytes = held.load is not None and ring_of(stage) not in self.by_arrival
             if not op.signal and held.arrive is None and not by_bytes:
-                raise errors.never_arrived(op, stage)
+                raise errors.never_arrived(op, stage, self._by_hand(ring_of(stage)))
             if held.arrive is not None and held.load is not None and by_bytes:
                 raise errors.arrived_with_bytes(held.arrive, held.load, stage)
         return {**state, stage: replace(held, release=op)}
+
+    def _by_hand(self, of: Value) -> Op | None:
+        """An arrival of this role on an mbarrier of a ring."""
+        arrivals = (op for op in self.body.walk() if isinstance(op, protocol.MbarrierArrive))
+        return next((op for op in arrivals if of in self.guards.rings(op.barrier)), None)
 
     def _arrive(self, op: ring.StageArrive, state: State) -> State:
         stage, held = self._held(op, op.stage, state)
@@ -193,14 +201,16 @@ class _LinearWalker(PathWalker[State]):
         for held in state.values():
             open_here = held.release is None and not held.waited
             if open_here and ring_and_side(held.acquire) == (op.ring, op.side):
-                raise StageError(
-                    f"{op.side}_step() while a stage is held: its acquire has gone on to the next"
-                    " slot already, so this would leave one out",
-                    op.loc,
-                    notes=(("the stage is acquired here", held.acquire.loc),),
-                    hint="end the stage with release(); step only past slots that you waited for"
-                    f" by hand ({'wait_empty' if op.side == 'producer' else 'wait_full'})",
-                )
+                raise errors.steps_past(op, op.side, held.acquire)
+
+    def _drain(self, op: tile.Drain, state: State) -> None:
+        """Only loads complete a stage that is still held; its consumers never see another one."""
+        for stage, held in state.items():
+            if held.release is not None or ring_and_side(held.acquire) != (op.ring, "producer"):
+                continue
+            by_bytes = held.load is not None and op.ring not in self.by_arrival
+            if held.arrive is None and not by_bytes and not explicit_count(op.ring, "producer"):
+                raise errors.drains_held(op, stage)
 
     # ------------------------------------------------------------------------------ uses
 
@@ -340,13 +350,7 @@ class _LinearWalker(PathWalker[State]):
                     continue
                 if held.release is not before.release:
                     assert held.release is not None
-                    raise StageError(
-                        "a stage acquired before a loop is released inside of it: the next"
-                        " iteration would release it again",
-                        held.release.loc,
-                        notes=(("acquired here", held.acquire.loc), ("the loop", loop.loc)),
-                        hint="release it behind the loop, or acquire it inside",
-                    )
+                    raise errors.released_in_loop(held.release, held.acquire, loop)
                 if held.arrive is not before.arrive and not explicit_count(
                     ring_of(stage), side_of(stage)
                 ):
@@ -389,8 +393,3 @@ def _meet(op: Op, stage: Value, paths: list[_Held]) -> _Held:
         load=next((held.load for held in paths if held.load is not None), None),
         waited=all(held.waited for held in paths),
     )
-
-
-def stage_sources(block: Block) -> dict[Value, Value]:
-    """Values that stand for a stage (its number, barrier, tiles) -> the stage they come from."""
-    return Guards(block).stages

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tiledsl.codegen.checks.stages import ring_name, ring_of, side_of, user_call
 from tiledsl.codegen.ir.core import Op, Value
-from tiledsl.errors import Loc, StageError
+from tiledsl.codegen.ir.ops import tile
+from tiledsl.errors import Loc, StageError, counted
 
 Note = tuple[str, Loc | None]
 
@@ -53,6 +54,16 @@ def released_twice(op: Op, acquire: Op, release: Op) -> StageError:
     )
 
 
+def released_in_loop(release: Op, acquire: Op, loop: Op) -> StageError:
+    return StageError(
+        "a stage acquired before a loop is released inside of it: the next iteration would release"
+        " it again",
+        release.loc,
+        notes=(("acquired here", acquire.loc), ("the loop", loop.loc)),
+        hint="release it behind the loop, or acquire it inside",
+    )
+
+
 def used_after_release(op: Op, acquire: Op, release: Op) -> StageError:
     moved = moved_into(release, acquire, op)
     if moved is not None:
@@ -89,6 +100,17 @@ def unreleased(acquire: Op, where: Op | None, text: str) -> StageError:
     )
 
 
+def steps_past(op: Op, side: str, acquire: Op) -> StageError:
+    return StageError(
+        f"{side}_step() while a stage is held: its acquire has gone on to the next slot already, so"
+        " this would leave one out",
+        op.loc,
+        notes=(("the stage is acquired here", acquire.loc),),
+        hint="end the stage with release(); step only past slots that you waited for by hand"
+        f" ({'wait_empty' if side == 'producer' else 'wait_full'})",
+    )
+
+
 def escaped(op: Op) -> StageError:
     return StageError(
         "this stage was acquired in a branch, iteration or role that has ended, or on another"
@@ -100,8 +122,8 @@ def escaped(op: Op) -> StageError:
 
 def too_deep(op: Op, role: str, stages: int, held: list[Op]) -> StageError:
     return StageError(
-        f"role {role!r} holds {len(held)} stage(s) of a pipeline with"
-        f" {stages} and acquires another: it would wait for itself for ever",
+        f"role {role!r} holds {counted(len(held), 'stage')} of a pipeline with {stages} and"
+        " acquires another: it would wait for itself for ever",
         op.loc,
         notes=tuple(("held since here", acquire.loc) for acquire in held),
         hint="release a stage before this acquire, or give the pipeline more stages",
@@ -194,13 +216,36 @@ def _other_side(stage: Value) -> str:
     return "consumers" if side_of(stage) == "producer" else "producers"
 
 
-def never_arrived(release: Op, stage: Value) -> StageError:
+def never_arrived(release: Op, stage: Value, by_hand: Op | None) -> StageError:
+    """``by_hand``: an arrival on a barrier of this ring, which no stage accounts for."""
+    notes: tuple[Note, ...] = ()
+    if stage.loc != release.loc:  # a ``with`` statement is both
+        notes = (("acquired here", stage.loc),)
+    hint = "call stage.arrive() before, on every path, or release it with stage.release()"
+    create = ring_of(stage).owner
+    assert isinstance(create, tile.PipelineCreate)
+    if by_hand is not None and not create.ring.arrays:
+        notes += (("this arrival is made by hand, and is not counted", by_hand.loc),)
+        hint = (
+            "state how many arrivals a phase takes: td.ProducerConsumerPipeline(...,"
+            f" {side_of(stage)}_count=n); or call stage.arrive() instead of the arrival by hand"
+        )
     return StageError(
         f"this stage is released without a signal and nothing has arrived for it: its"
         f" {_other_side(stage)} would wait for ever",
         release.loc,
+        notes=notes,
+        hint=hint,
+    )
+
+
+def drains_held(op: Op, stage: Value) -> StageError:
+    return StageError(
+        "drain() while a stage is held: it waits until the consumers have given all stages back,"
+        " and this one has not been handed to them",
+        op.loc,
         notes=(("acquired here", stage.loc),),
-        hint="call stage.arrive() before, on every path, or release it with stage.release()",
+        hint="release the stage before",
     )
 
 

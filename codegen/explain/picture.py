@@ -19,6 +19,7 @@ from tiledsl.codegen.explain.table import (
     stages_text,
     warps_text,
 )
+from tiledsl.errors import counted
 
 MARGIN = 18.0
 TITLE, NORMAL, SMALL = 15.0, 12.0, 11.0  # font sizes
@@ -268,7 +269,7 @@ def _fills(ring: Ring, group: str) -> str:
     parts = [" or ".join(map(str, sizes)) + " bytes"] if sizes else []
     number = _brings(ring, "full", group)
     if number:
-        parts.append(_arrivals(number))
+        parts.append(counted(number, "arrival"))
     return f"fills with {', '.join(parts)}" if parts else "fills"
 
 
@@ -279,18 +280,12 @@ def _takes(ring: Ring, group: str) -> str:
     brought = sum(arrival.number for arrival in ring.arrivals["empty"])
     blocks = ring.counts["empty"] // brought if brought and not ring.stated["empty"] else 1
     times = f" x {blocks} blocks" if blocks > 1 else ""
-    return f"takes, frees with {_arrivals(number)}{times}"
-
-
-def _arrivals(number: int) -> str:
-    return "1 arrival" if number == 1 else f"{number} arrivals"
+    return f"takes, frees with {counted(number, 'arrival')}{times}"
 
 
 def _barrier_row(row: Barriers) -> _Row:
-    number = "1 mbarrier" if row.number == 1 else f"{row.number} mbarriers"
-    what = (
-        "the turns of the replicas" if row.turns else f"of your own, {_arrivals(row.count)} a phase"
-    )
+    number = counted(row.number, "mbarrier")
+    what = f"of your own, {counted(row.count, 'arrival')} a phase"
     lanes = [_Lane(a.role, f"arrives: {a.number}", True) for a in row.arrivals]
     if row.turns:
         what = "the turns of the replicas"

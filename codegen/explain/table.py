@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tiledsl.codegen.explain.facts import Barriers, Facts, Filling, Ring, Role, cluster_text
 from tiledsl.codegen.ir.plan import Arrival
 from tiledsl.codegen.ir.types import TileArray, shape_text
+from tiledsl.errors import counted
 
 _GAP = "  "
 
@@ -65,7 +66,7 @@ def mode_text(role: Role) -> str:
         return "one thread"
     if role.mode == "warps":
         return f"{32 * role.warps} threads"
-    return "1 warpgroup" if role.parts == 1 else f"{role.parts} warpgroups"
+    return counted(role.parts, "warpgroup")
 
 
 def registers_text(role: Role) -> str:
@@ -97,7 +98,7 @@ def array_text(array: TileArray) -> str:
 
 
 def stages_text(ring: Ring) -> str:
-    return "1 stage" if ring.type.stages == 1 else f"{ring.type.stages} stages"
+    return counted(ring.type.stages, "stage")
 
 
 def _ring(ring: Ring, facts: Facts) -> list[str]:
@@ -112,12 +113,12 @@ def _ring(ring: Ring, facts: Facts) -> list[str]:
 
 
 def arrivals_text(count: int) -> str:
-    return "1 arrival a phase" if count == 1 else f"{count} arrivals a phase"
+    return f"{counted(count, 'arrival')} a phase"
 
 
 def _phase(ring: Ring, which: str, side: str, facts: Facts) -> list[str]:
     number = ring.type.stages
-    barriers = "1 mbarrier" if number == 1 else f"{number} mbarriers"
+    barriers = counted(number, "mbarrier")
     count = ring.counts[which]
     stated = ", as stated" if ring.stated[which] else ""
     lines = [f"  {which.ljust(5)}  {barriers}, {arrivals_text(count)}{stated}"]
@@ -181,7 +182,7 @@ def _drain(ring: Ring, facts: Facts) -> list[str]:
 
 
 def _barriers(row: Barriers) -> list[str]:
-    number = "1 mbarrier" if row.number == 1 else f"{row.number} mbarriers"
+    number = counted(row.number, "mbarrier")
     what = "hand the turn on from replica to replica" if row.turns else "of your own"
     lines = [f"{row.name}: {number}, {what}, {arrivals_text(row.count)}  {row.loc.short()}"]
     return lines + _who(row.arrivals)

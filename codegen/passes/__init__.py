@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tiledsl.codegen.checks.accesses import check_accesses
 from tiledsl.codegen.checks.clusters import check_clusters
 from tiledsl.codegen.checks.linear import check_linear_stages
+from tiledsl.codegen.checks.producers import check_producers
 from tiledsl.codegen.checks.raw_bytes import check_raw_bytes
 from tiledsl.codegen.checks.ready import check_ready
 from tiledsl.codegen.checks.turns import check_turns
@@ -78,6 +79,7 @@ def bring_down(kernel: Kernel, limits: Limits, hooks: PassHooks | None = None) -
         # Tile level: what the user said, checked.
         ("check_linear_stages", check_linear_stages),
         ("check_turns", check_turns),
+        ("check_producers", check_producers),
         ("check_ready", check_ready),
         ("check_clusters", check_clusters),
         ("check_raw_bytes", check_raw_bytes),

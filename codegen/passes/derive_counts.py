@@ -28,7 +28,7 @@ from tiledsl.codegen.passes.ring_use import (
     arrivals_by_hand,
     role_uses,
 )
-from tiledsl.errors import Loc, StageError
+from tiledsl.errors import Loc, StageError, counted
 
 Notes = tuple[tuple[str, Loc | None], ...]
 
@@ -153,7 +153,7 @@ class _Ring:
             notes += ((f"{blocks} blocks of the cluster share each slot", None),)
         return StageError(
             f"{side}_count={stated} disagrees with the roles of pipeline {self.name!r}, which bring"
-            f" {derived} arrivals to each phase of its {which} barriers",
+            f" {counted(derived, 'arrival')} to each phase of its {which} barriers",
             self.create.loc,
             notes=notes,
             hint=f"leave {side}_count out: the number is derived from the roles",

@@ -29,13 +29,33 @@ CURSOR_BYTES = 128
 def expand_stores(kernel: Kernel, shared_limit: int) -> None:
     """Replace every ``tma.store``. ``shared_limit`` is the shared memory of a block in bytes."""
     assert kernel.plan is not None
-    for name, body in roles_of(kernel):
-        stores = [op for op in body.walk() if isinstance(op, tile.TmaStore)]
-        if not stores:
-            continue
+    storing = [
+        (kernel.plan.role(name), body)
+        for name, body in roles_of(kernel)
+        if any(isinstance(op, tile.TmaStore) for op in body.walk())
+    ]
+    for number, (role, body) in enumerate(storing):
         # What the roles before this one stage is among the items already.
         taken = sum(item.nbytes for item in wanted_items(kernel)) + CURSOR_BYTES
-        _RoleStores(kernel.plan.role(name), body, shared_limit - taken).run()
+        later = sum(least_bytes(*other) for other in storing[number + 1 :])
+        _RoleStores(role, body, shared_limit - taken - later).run()
+
+
+def least_bytes(role: RolePlan, body: Block) -> int:
+    """The least that a role's staging takes: one box for each form of tile that it stores."""
+    boxes = set()  # rows, columns, dtype
+    for op in body.walk():
+        if isinstance(op, tile.TmaStore) and isinstance(op.value.type, Tile):
+            value = op.value.type
+            assert isinstance(value.layout, WgmmaFragment)
+            boxes.add((value.layout.rows, _columns(value, value.layout), value.dtype))
+    return role.parts * sum(rows * columns * dtype.itemsize for rows, columns, dtype in boxes)
+
+
+def _columns(value: Tile, layout: WgmmaFragment) -> int:
+    """Columns of the widest box that a tile leaves in."""
+    swizzle = pick_swizzle(layout.columns * value.dtype.itemsize)
+    return swizzle // value.dtype.itemsize if swizzle else layout.columns
 
 
 _READS = (
@@ -122,8 +142,6 @@ class _RoleStores:
         self, op: tile.TmaStore, value: Tile, layout: WgmmaFragment
     ) -> tuple[Value, BufferType]:
         """The staging buffer for tiles of this form, made on first use."""
-        swizzle = pick_swizzle(layout.columns * value.dtype.itemsize)
-        columns = swizzle // value.dtype.itemsize if swizzle else layout.columns
         if layout.rows > 256:
             raise ResourceLimit(
                 f"each warpgroup of role {self.role.name!r} would store {layout.rows} rows of this"
@@ -131,14 +149,10 @@ class _RoleStores:
                 op.loc,
                 hint=f"use more warps for the role than {self.role.warps}",
             )
-        box_bytes = layout.rows * columns * value.dtype.itemsize
-        chunks = layout.columns // columns
-        # With an odd number of chunks the first half would follow itself from tile to tile.
-        fits = self.role.parts * HALVES * box_bytes <= self.free
-        halves = HALVES if chunks % HALVES == 0 and fits else 1
-        kind = BufferType((layout.rows, columns), value.dtype, swizzle, halves)
-        key = (kind.shape, kind.dtype, kind.swizzle, chunks % HALVES)
+        widest = _columns(value, layout)
+        key = (layout.rows, widest, value.dtype, layout.columns // widest % HALVES)
         if key not in self.buffers:
+            kind = self._kind(value, layout)
             self.free -= self.role.parts * kind.nbytes
             number = len(self.buffers)
             name = f"{self.role.name}.staging" + (f".{number}" if number else "")
@@ -148,3 +162,15 @@ class _RoleStores:
         buffer = self.buffers[key]
         assert isinstance(buffer.type, BufferType)
         return buffer, buffer.type
+
+    def _kind(self, value: Tile, layout: WgmmaFragment) -> BufferType:
+        """Two halves of the widest boxes, else of boxes half as wide; else one box."""
+        widest, size = _columns(value, layout), value.dtype.itemsize
+        # With an odd number of chunks the first half would follow itself from tile to tile.
+        if layout.columns // widest % HALVES == 0:
+            for columns in (widest, widest // 2):
+                swizzle = pick_swizzle(columns * size)
+                kind = BufferType((layout.rows, columns), value.dtype, swizzle, HALVES)
+                if swizzle and self.role.parts * kind.nbytes <= self.free:
+                    return kind
+        return BufferType((layout.rows, widest), value.dtype, pick_swizzle(widest * size), 1)

@@ -38,6 +38,7 @@ def plan_roles(kernel: Kernel, limits: Limits) -> None:
         role = plan.role(name)
         if role.mode == "warpgroup":
             _check_accumulators(role, role.registers or entry, body)
+            _check_columns(plan.threads, entry, body)
 
 
 def _place(plan: Plan, limits: Limits, loc: Loc) -> None:
@@ -169,6 +170,7 @@ def _threads(role: RolePlan) -> int:
 # Addresses, descriptors, loop counters and the epilogue's temporaries beside the accumulators.
 OVERHEAD = 28
 COMFORT = 44  # with so many beside the accumulators nothing spills
+INSTRUCTION_OVERHEAD = 26  # what ptxas keeps beside the accumulators of one wgmma
 
 
 def _need(body: Block) -> tuple[int, list[Value], Loc]:
@@ -195,6 +197,30 @@ def _check_accumulators(role: RolePlan, budget: int, body: Block) -> None:
         notes=lines,
         hint="use a smaller tile, or more warps for this role",
     )
+
+
+def _check_columns(threads: int, entry: int, body: Block) -> None:
+    """Refuse a wgmma whose own registers exceed those that a thread has at entry.
+
+    ``setmaxnreg`` does not help: ptxas wants the operands of one instruction, and some registers
+    beside them, within the entry share, and gives up otherwise (C7602).
+    """
+    for op in body.walk():
+        if not isinstance(op, protocol.Wgmma):
+            continue
+        assert isinstance(op.acc.type, Tile)
+        columns, bits = op.acc.type.shape[1], op.acc.type.dtype.bits
+        need = columns * bits // 64 + INSTRUCTION_OVERHEAD  # 64 rows on 128 threads
+        if need <= entry:
+            continue
+        most = (entry - INSTRUCTION_OVERHEAD) * 64 // bits // 8 * 8
+        raise ResourceLimit(
+            f"an mma with {columns} columns needs {need} registers a thread when the kernel starts:"
+            f" the {threads} threads of this block have {entry} each, before roles give registers"
+            " to others",
+            op.loc,
+            hint=f"use at most {most} columns, or fewer warps in the block",
+        )
 
 
 def _registers_of(value: Value) -> int:

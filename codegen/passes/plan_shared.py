@@ -10,7 +10,7 @@ from tiledsl.codegen.ir.layouts import tile_alignment
 from tiledsl.codegen.ir.ops import memory, protocol, sync, tile
 from tiledsl.codegen.ir.plan import SharedItem
 from tiledsl.codegen.ir.types import TileArray, shape_text
-from tiledsl.errors import Loc, ResourceLimit
+from tiledsl.errors import Loc, ResourceLimit, counted
 
 BARRIER_BYTES = 8
 WORD_BYTES = 4
@@ -87,9 +87,10 @@ def wanted_items(kernel: Kernel) -> list[Wanted]:
 
 
 def _tiles(name: str, count: int, array: TileArray, op: Op) -> Wanted:
-    what = f"{count} tiles {shape_text(array.shape)}x{array.dtype.short}"
+    what = f"{counted(count, 'tile')} {shape_text(array.shape)}x{array.dtype.short}"
     return Wanted(name, count * array.pitch, tile_alignment(array.swizzle), what, op.loc)
 
 
 def _barriers(name: str, number: int, op: Op) -> Wanted:
-    return Wanted(name, number * BARRIER_BYTES, BARRIER_BYTES, f"{number} mbarriers", op.loc)
+    what = counted(number, "mbarrier")
+    return Wanted(name, number * BARRIER_BYTES, BARRIER_BYTES, what, op.loc)

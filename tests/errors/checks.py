@@ -11,6 +11,7 @@ import tiledsl as td
 from tiledsl.codegen.checks.accesses import check_accesses
 from tiledsl.codegen.checks.clusters import check_clusters
 from tiledsl.codegen.checks.linear import check_linear_stages
+from tiledsl.codegen.checks.producers import check_producers
 from tiledsl.codegen.checks.raw_bytes import check_raw_bytes
 from tiledsl.codegen.checks.ready import check_ready
 from tiledsl.codegen.checks.turns import check_turns
@@ -37,6 +38,7 @@ def run_checks(kernel: Kernel) -> None:
     for run in (
         check_linear_stages,
         check_turns,
+        check_producers,
         check_ready,
         check_clusters,
         check_raw_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiledsl as td
@@ -177,6 +178,17 @@ def never_arrives(c: td.Tensor):
 
 
 @td.kernel(grid=1)
+def arrives_by_hand(c: td.Tensor, *, count: td.Constant[int | None] = None):
+    ring = td.ProducerConsumerPipeline(2, consumer_count=count)
+    with td.role("send", warps=1):
+        with ring.produce():
+            pass
+    with td.role("take", warps=1):
+        with ring.consume_explicit() as stage:
+            stage.mbar().arrive()
+
+
+@td.kernel(grid=1)
 def arrives_and_signals(c: td.Tensor):
     ring = td.ProducerConsumerPipeline(2)
     with td.role("send", warps=1):
@@ -291,6 +303,30 @@ def steps_past_a_held_stage(c: td.Tensor):
 
 
 @td.kernel(grid=1)
+def drains_a_held_stage(c: td.Tensor):
+    ring = td.ProducerConsumerPipeline(2)
+    with td.role("send", warps=1):
+        with ring.produce():
+            ring.drain_producer()
+    with td.role("take", warps=1):
+        with ring.consume():
+            pass
+
+
+@td.kernel(grid=1)
+def drains_what_loads_complete(a: td.Tensor, c: td.Tensor):
+    pipeline = square(a.dtype)
+    with td.role("load", warps=1):
+        with pipeline.producer().acquire() as stage:
+            td.tma_load(a, (0, 0), stage.tile(), stage.barrier())
+            pipeline.drain_producer()
+        pipeline.drain_producer()
+    with td.role("mma", warps=4):
+        acc = take_tile(pipeline.consumer().acquire(), td.zeros((64, 64), td.float32))
+        td.tma_store(acc, c, (0, 0))
+
+
+@td.kernel(grid=1)
 def both_styles(c: td.Tensor):
     """Handles and the raw style move through the same slots."""
     ring = td.ProducerConsumerPipeline(2)
@@ -314,11 +350,13 @@ REFUSED: dict[str, tuple[td.Kernel, tuple[Any, ...]]] = {
     "helper_within_helper": (helper_within_helper, (BF, F32)),
     "returned_from_two_places": (returned_from_two_places, (BF, F32, td.int32)),
     "never_arrives": (never_arrives, (F32,)),
+    "arrives_by_hand": (arrives_by_hand, (F32,)),
     "arrives_and_signals": (arrives_and_signals, (F32,)),
     "arrives_twice": (arrives_twice, (F32,)),
     "arrives_on_one_path": (arrives_on_one_path, (F32, td.int32)),
     "arrives_in_a_loop": (arrives_in_a_loop, (F32, td.int32)),
     "arrives_beside_the_bytes": (arrives_beside_the_bytes, (BF, F32)),
+    "drains_a_held_stage": (drains_a_held_stage, (F32,)),
     "steps_past_a_held_stage": (steps_past_a_held_stage, (F32,)),
 }
 
@@ -330,6 +368,7 @@ ACCEPTED: dict[str, tuple[td.Kernel, tuple[Any, ...]]] = {
     "arrives_twice_as_counted": (arrives_twice_as_counted, (F32,)),
     "arrives_on_both_paths": (arrives_on_both_paths, (F32, 3)),
     "bytes_need_no_signal": (bytes_need_no_signal, (BF, F32)),
+    "drains_what_loads_complete": (drains_what_loads_complete, (BF, F32)),
     "both_styles": (both_styles, (F32,)),
 }
 
@@ -344,3 +383,7 @@ def test_refused(name: str, golden: Golden) -> None:
 def test_accepted(name: str) -> None:
     kernel, args = ACCEPTED[name]
     run(kernel, *args)
+
+
+def test_arrivals_by_hand_are_counted_as_stated() -> None:
+    arrives_by_hand.launch(np.zeros((8, 8), np.float32), count=1)

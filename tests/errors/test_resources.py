@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 import pytest
 
@@ -66,10 +67,30 @@ def registers_of_replicas(a: td.Tensor, c: td.Tensor):
         td.tma_store(acc, c, (0, 0))
 
 
+@td.kernel(grid=1)
+def wide_products(a: td.Tensor, c: td.Tensor, *, columns: td.Constant[int] = 256):
+    """Three warpgroups and a loader: 512 threads, which have 128 registers each at entry."""
+    payload = td.StandardTilePayload(
+        a.dtype, a.dtype, (192, 64), (columns, 64), num_pipeline_stages=2
+    )
+    pipeline = td.InputTilePipeline(payload, 2)
+    with td.role("load", warps=1):
+        with pipeline.producer().acquire() as stage:
+            one, two = stage.payload().get_tile(stage)
+            td.tma_load(a, (0, 0), one, stage.barrier())
+            td.tma_load(a, (0, 0), two, stage.barrier())
+    with td.role("mma", warps=12):
+        with pipeline.consumer().acquire() as stage:
+            one, two = stage.payload().get_tile(stage)
+            acc = td.mma(one, two.T, td.zeros((192, columns), td.float32))
+        td.tma_store(acc, c, (0, 0))
+
+
 CASES: dict[str, tuple[type[TileError], Callable[[], object]]] = {
     "named_barriers": (ResourceLimit, lambda: named_barriers.lower(BF)),
     "shared_memory": (ResourceLimit, lambda: shared_memory.lower(BF, F32, stages=6)),
     "registers_of_replicas": (ResourceLimit, lambda: registers_of_replicas.lower(BF, F32)),
+    "wide_products": (ResourceLimit, lambda: wide_products.lower(BF, F32)),
     "cluster": (InvalidValue, lambda: td.kernel(cluster=(4, 4))(named_barriers.function)),
     "cluster_axes": (InvalidValue, lambda: td.kernel(cluster=(1, 1, 2, 1))(shared_memory.function)),
 }
@@ -83,3 +104,14 @@ def test_refused(name: str, golden: Golden) -> None:
 
 def test_one_stage_fewer_fits() -> None:
     assert shared_memory.lower(BF, F32, stages=2).plan.shared_bytes <= 232448
+
+
+def test_columns_are_limited_where_ptxas_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The widest product that is accepted assembles; the next one does not, were it not refused."""
+    wide_products.compile(BF, F32, columns=200)
+    with pytest.raises(ResourceLimit, match="with 208 columns needs 130 registers"):
+        wide_products.compile(BF, F32, columns=208)
+    module = import_module("tiledsl.codegen.passes.plan_roles")
+    monkeypatch.setattr(module, "_check_columns", lambda *_: None)
+    with pytest.raises(ResourceLimit, match="C7602"):
+        wide_products.compile(BF, F32, columns=208)

@@ -78,6 +78,19 @@ def test_M099_a_ring_of_any_number_of_stages(run: Run) -> None:
     variant = check(run, stages=(1, 2, 5))
     filecheck(variant.protocol_ir, "CHECK: pipeline.create ring<5 stages")
     refused(lambda: compile_by(stages=0), "0")
+    spec = td.spec((64,), td.int32)
+    refused(lambda: in_brackets.compile(spec), "hint: write ProducerConsumerPipeline(...)")
+    refused(lambda: with_a_pointer.compile(spec), "too many positional arguments", "num_stages")
+
+
+@td.kernel(grid=1)
+def in_brackets(y: td.Tensor):
+    td.ProducerConsumerPipeline[2]()
+
+
+@td.kernel(grid=1)
+def with_a_pointer(y: td.Tensor):
+    td.ProducerConsumerPipeline(2, y)
 
 
 def test_M100_storage_is_the_rings_own(run: Run) -> None:
@@ -112,12 +125,18 @@ def test_M101_wait_full_and_wait_empty(run: Run) -> None:
         for use in (use_waiting, use_waiting_twice)
     )
     assert twice == once + 1
+    refused(lambda: compile_by(use=use_waiting_model), "hint: write wait_full()")
 
 
 @td.function
 def use_waiting_twice(ring, rows, y, i):
     ring.wait_full()
     use_waiting(ring, rows, y, i)
+
+
+@td.function
+def use_waiting_model(ring, rows, y, i):
+    ring.wait_producer()
 
 
 @td.function
@@ -358,10 +377,17 @@ def test_M112_acquire_producer_and_consumer(run: Run) -> None:
 
 
 @td.function
-def make_index(ring, rows, x, i):
+def make_by_tma(ring, rows, x, i):
+    stage = ring.acquire_producer()
+    td.tma_load(x, (i * ROWS, 0), rows[stage.index()], stage.mbar())
+    stage.release()
+
+
+@td.function
+def make_two_arrivals(ring, rows, x, i):
     stage = ring.acquire_producer()
     put(x, i, rows[stage.index()])
-    stage.mbar().try_wait(0)
+    stage.mbar().arrive()
     stage.release()
 
 
@@ -374,7 +400,12 @@ def make_twice(ring, rows, x, i):
 
 
 def test_M113_producer_stage(run: Run) -> None:
-    check(run, make=make_index)
+    """mbar is the full barrier: for a copy, or for arrivals by hand, whose number must be given."""
+    variant = check(run, make=make_by_tma)
+    filecheck(role_text(variant, "make"), f"CHECK: arrive_expect_tx %full, {ROWS * COLUMNS * 4}")
+    two = check(run, make=make_two_arrivals, counts=(2, 1))
+    assert role_text(two, "make").count("mbarrier.arrive %full") == 2
+    refused(lambda: compile_by(make=make_two_arrivals), "by hand", "producer_count")
     refused(lambda: compile_by(make=make_twice), "release")
 
 
@@ -405,6 +436,15 @@ def use_early(ring, rows, y, i):
 
 
 @td.function
+def use_mbar(ring, rows, y, i):
+    stage = ring.acquire_consumer()
+    value = rows[stage.index()].load()
+    stage.mbar().arrive()
+    td.store(value, y, (i * ROWS, 0))
+    stage.release_without_signal()
+
+
+@td.function
 def use_silent(ring, rows, y, i):
     stage = ring.acquire_consumer()
     td.store(rows[stage.index()].load(), y, (i * ROWS, 0))
@@ -415,6 +455,9 @@ def test_M115_consumer_stage(run: Run) -> None:
     """arrive, then release_without_signal: one arrival. Without the arrival it is an error."""
     variant = check(run, use=use_early)
     assert role_text(variant, "use").count("mbarrier.arrive") == 1
+    by_hand_too = check(run, use=use_mbar, counts=(1, 1))  # mbar is the empty barrier
+    assert role_text(by_hand_too, "use").count("mbarrier.arrive %empty") == 1
+    refused(lambda: compile_by(use=use_mbar), "consumer_count")
     refused(lambda: compile_by(use=use_silent), "arriv")
 
 
@@ -439,9 +482,15 @@ def test_M117_the_hardware_chooses_how_long_a_wait_sleeps(run: Run) -> None:
         "CHECK: mbarrier.try_wait.parity.shared::cta.b64 done, [{{%r[0-9]+}}], {{%r[0-9]+}};",
     )
     refused(lambda: compile_by(use=use_ticks), "ticks")
+    refused(lambda: compile_by(use=use_ticks_of_the_model), "hint: write nothing: the hardware")
 
 
 @td.function
 def use_ticks(ring, rows, y, i):
     ring.wait_full(ticks=100)
     use_waiting(ring, rows, y, i)
+
+
+@td.function
+def use_ticks_of_the_model(ring, rows, y, i):
+    ring.wait_full(td.SM100_PIPELINE_WAIT_TICKS)

@@ -45,7 +45,15 @@ def test_M138_roles_instead_of_warp_numbers(run: Run) -> None:
         who.variants[-1].protocol_ir,
         "CHECK: role main_load: warp 0\nCHECK: warps 4-7\nCHECK: warps 8-11",
     )
-    refused(lambda: compiled(fill=fill_by_warp_number), "warp_id")
+    refused(lambda: compiled(fill=fill_by_warp_number), "warp_id", "hint: write `with td.role(")
+    refused(lambda: asked.compile(td.spec((1,), td.int32)), "is_mma", "hint: write a `with td.role")
+
+
+@td.kernel(grid=1)
+def asked(y: td.Tensor):
+    with td.role("mma", warps=1) as me:
+        if me.is_mma():
+            y[0] = 1
 
 
 @td.function
@@ -119,8 +127,7 @@ def shared_rows(x: td.Tensor, y: td.Tensor, *, number: td.Constant[int]):
         done.wait(0)
         for i in range(number):
             td.store(rows[number - 1 - i].load(), y, (i * 64, 0))
-        if rows.number != number or rows.shape != (64, 32):
-            td.device_assert(False)
+        assert rows.number == number and rows.shape == (64, 32), "known at compile time"
 
 
 def _reversed(run: Run) -> None:
@@ -137,6 +144,21 @@ def test_M143_one_kind_of_shared_tile(run: Run) -> None:
     """td.shared: a tile with shape, dtype and bytes; no pointers, no layouts to be written."""
     _reversed(run)
     filecheck(shared_rows.variants[-1].protocol_ir, "CHECK: shared rows: 24576 bytes")
+    spec = td.spec((64, 32), td.float32)
+    refused(
+        lambda: model_array.compile(spec), "SMemTileArray", "hint: write td.TileArray(", "td.shared"
+    )
+    refused(lambda: model_barrier.compile(spec), "SMemBarrier", "hint: write td.mbarrier(")
+
+
+@td.kernel(grid=1)
+def model_array(x: td.Tensor):
+    td.SMemTileArray(x.dtype, 64, 32).stack_allocation()
+
+
+@td.kernel(grid=1)
+def model_barrier(x: td.Tensor):
+    td.SMemBarrier().init()
 
 
 @td.kernel(grid=1)

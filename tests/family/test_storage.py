@@ -39,6 +39,12 @@ def test_M118_one_protocol_two_backends(run: Run) -> None:
            "wgmma.mma_async", "mbarrier.arrive")  # fmt: skip
     for op, instruction in zip(ops, ptx, strict=True):
         assert op in variant.protocol_ir and instruction in variant.ptx
+    refused(lambda: model_backend.compile(td.spec((1,), td.int32)), "hint: write nothing: the same")
+
+
+@td.kernel(grid=1)
+def model_backend(y: td.Tensor):
+    td.PipelineBackend()
 
 
 def test_M119_mbarriers_of_nvidia(run: Run) -> None:
@@ -179,6 +185,16 @@ def test_M131_the_order_of_two_loaders(run: Run) -> None:
         wrong = run.same(y, expected, f"{n} tiles")
         assert not wrong, wrong
         assert (run.place.get(placed)[:n, 1] == np.arange(n)).all()
+    refused(
+        lambda: model_order.compile(td.spec((1,), td.int32)),
+        "hint: write td.mbarrier(",
+        "bare ring",
+    )
+
+
+@td.kernel(grid=1)
+def model_order(y: td.Tensor):
+    td.LoadOrderBarrierStorage()
 
 
 def test_M132_raw_barriers(run: Run) -> None:

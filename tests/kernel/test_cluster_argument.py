@@ -11,6 +11,8 @@ import tiledsl as td
 from tiledsl.errors import InvalidValue
 
 SHAPE = "cluster: expected one to three numbers of blocks, each at least 1, got "
+SHAPE_HINT = "\nhint: write cluster=(2, 1), or cluster=(2,) for blocks along one axis"
+SIZE_HINT = "\nhint: use a smaller cluster, such as cluster=(2, 1)"
 
 
 def kernel(x: td.Tensor):
@@ -20,21 +22,24 @@ def kernel(x: td.Tensor):
 @pytest.mark.parametrize(
     ("cluster", "text"),
     [
-        (2, SHAPE + "2\nhint: write (2,) for one"),
-        ((), SHAPE + "()"),
-        ((2, 1, 1, 1), SHAPE + "(2, 1, 1, 1)"),
-        ((2, 0), SHAPE + "(2, 0)"),
-        ((2, -1), SHAPE + "(2, -1)"),
-        ((2, 1.5), SHAPE + "(2, 1.5)"),
-        ((2, True), SHAPE + "(2, True)"),
-        (("2", 1), SHAPE + "('2', 1)"),
-        ("21", SHAPE + "'21'"),
+        (2, SHAPE + "2" + SHAPE_HINT),
+        ((), SHAPE + "()" + SHAPE_HINT),
+        ((2, 1, 1, 1), SHAPE + "(2, 1, 1, 1)" + SHAPE_HINT),
+        ((2, 0), SHAPE + "(2, 0)" + SHAPE_HINT),
+        ((2, -1), SHAPE + "(2, -1)" + SHAPE_HINT),
+        ((2, 1.5), SHAPE + "(2, 1.5)" + SHAPE_HINT),
+        ((2, True), SHAPE + "(2, True)" + SHAPE_HINT),
+        (("2", 1), SHAPE + "('2', 1)" + SHAPE_HINT),
+        ("21", SHAPE + "'21'" + SHAPE_HINT),
         (
             (4, 4),
             "cluster: expected at most 8 blocks, got (4, 4) = 16 blocks: larger clusters are not"
-            " portable, and not every GPU can place them",
+            " portable, and not every GPU can place them" + SIZE_HINT,
         ),
-        ((3, 3, 2), "cluster: expected at most 8 blocks, got (3, 3, 2) = 18 blocks"),
+        (
+            (3, 3, 2),
+            "cluster: expected at most 8 blocks, got (3, 3, 2) = 18 blocks" + SIZE_HINT,
+        ),
     ],
 )
 def test_refused(cluster: Any, text: str) -> None:

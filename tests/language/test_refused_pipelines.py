@@ -108,8 +108,8 @@ def tile_of_a_payload():
 
 @refused()
 def pipeline_of_other_stages():
-    """InvalidValue: td.InputTilePipeline: 3 group stages of 2 tiles need a payload of 6 pipeline
-    stages, got one of 4
+    """InvalidValue: td.InputTilePipeline: expected a payload of 6 pipeline stages for 3 group
+    stages of 2 tiles, got one of 4
     at: td.InputTilePipeline(payload, num_group_stages=3, k_group_size=2)
     hint: write num_pipeline_stages=6 for the payload, or num_group_stages=2 here"""
     payload = td.StandardTilePayload(td.int8, td.int8, (64, 64), (64, 64), num_pipeline_stages=4)
@@ -118,8 +118,8 @@ def pipeline_of_other_stages():
 
 @refused()
 def pipeline_of_uneven_stages():
-    """InvalidValue: td.InputTilePipeline: 2 group stages of 2 tiles need a payload of 4 pipeline
-    stages, got one of 5
+    """InvalidValue: td.InputTilePipeline: expected a payload of 4 pipeline stages for 2 group
+    stages of 2 tiles, got one of 5
     at: td.InputTilePipeline(payload, num_group_stages=2, k_group_size=2)
     hint: num_pipeline_stages is num_group_stages * k_group_size"""
     payload = td.StandardTilePayload(td.int8, td.int8, (64, 64), (64, 64), num_pipeline_stages=5)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from pathlib import Path
+
 import pytest
 
 import tiledsl as td
@@ -85,3 +89,15 @@ def test_odd_column_chunks_use_one_half() -> None:
 def test_accumulators_beyond_the_budget_are_refused() -> None:
     with pytest.raises(ResourceLimit, match="accumulators of role 'mma' need 256 registers"):
         protocol(gemm, BM=256, stages=2)
+
+
+def test_staging_leaves_room_for_the_roles_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two halves of wide boxes do not fit for both replicas, each gets two narrower ones."""
+    samples = Path(__file__).resolve().parents[2] / "samples"
+    monkeypatch.setattr(sys, "path", [str(samples), *sys.path])
+    gemm_pingpong = importlib.import_module("gemm_pingpong").gemm_pingpong
+    x = td.spec((4096, 4096), td.bfloat16)
+    wide = gemm_pingpong.compile(x, x, x, stages=5).protocol_ir
+    assert wide.count("1 x 2 boxes 128x64xbf16") == 2
+    narrow = gemm_pingpong.compile(x, x, x, stages=6).protocol_ir
+    assert narrow.count("1 x 2 boxes 128x32xbf16") == 2

@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, list[str]] = {
     # --- running it
     "tiledsl.runtime": ["tiledsl.codegen"],
     "tiledsl.runtime.emulator": [IR],
+    "tiledsl.runtime.ptx_machine": [],  # an independent reading of PTX: no code of the lowering
     # --- leaves
     "tiledsl.errors": [],
     "tiledsl._version": [],
@@ -56,10 +57,15 @@ MAY_IMPORT: dict[str, list[str]] = {
 
 # Which layers may talk to a library. Another library is not a dependency of tiledsl at all.
 LIBRARIES: dict[str, list[str]] = {
-    "llvmlite": ["tiledsl.codegen.nvptx"],
+    "llvmlite": ["tiledsl.codegen.nvptx", "tiledsl.runtime.ptx_machine"],
     "cuda": ["tiledsl.codegen.assemble", "tiledsl.codegen.toolkit", "tiledsl.runtime"],
-    "numba": ["tiledsl.runtime", "tiledsl.runtime.emulator"],
-    "numpy": ["tiledsl.frontend", "tiledsl.runtime", "tiledsl.runtime.emulator"],
+    "numba": ["tiledsl.runtime", "tiledsl.runtime.emulator", "tiledsl.runtime.ptx_machine"],
+    "numpy": [
+        "tiledsl.frontend",
+        "tiledsl.runtime",
+        "tiledsl.runtime.emulator",
+        "tiledsl.runtime.ptx_machine",
+    ],
     "ml_dtypes": ["tiledsl.frontend", "tiledsl.runtime", "tiledsl.runtime.emulator"],
 }
 

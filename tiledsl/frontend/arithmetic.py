@@ -96,19 +96,6 @@ def beside(value: float, dtype: DType) -> DType | None:
     return alone if alone is None else dtypes.promote(dtype, alone)
 
 
-def to_value(cx: Context, x: object) -> Value:
-    """A number as a run-time value: literals become bool_, int32 (int64 if large) or float32."""
-    if isinstance(x, Value):
-        return x
-    number = python_number(x)
-    if number is None:
-        raise cx.type_error(f"expected a number, got {cx.describe(x)}")
-    dtype = natural_dtype(number)
-    if dtype is None:
-        raise cx.value_error(f"the integer {number} does not fit 64 bits")
-    return cx.constant(number, dtype)
-
-
 def cast(cx: Context, value: Value, dtype: DType) -> Value:
     """A run-time scalar in another dtype; the same value where it has it already."""
     if value.type == Scalar(dtype):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tiledsl.codegen.ir.core import Value
 from tiledsl.frontend.aggregates import contains_value
 from tiledsl.frontend.objects import FormatString, TracedObject
+from tiledsl.frontend.other_names import hint_for
 from tiledsl.frontend.registry import attribute_of, members_of, method_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def get_attribute(cx: Context, x: Any, name: str) -> Any:
         return found
     except AttributeError:
         what = "an f-string with run-time parts" if isinstance(x, FormatString) else cx.describe(x)
-        hint = _did_you_mean(name, dir(x))
+        known_elsewhere = isinstance(x, types.ModuleType) and x.__name__ == "tiledsl"
+        hint = hint_for(name) if known_elsewhere else None
+        hint = hint or _did_you_mean(name, dir(x))
         if hint is None and dataclasses.is_dataclass(x):
             hint = f"its fields are: {', '.join(f.name for f in dataclasses.fields(x))}"
         raise cx.type_error(f"{what} has no attribute {name!r}", hint=hint) from None

@@ -21,8 +21,6 @@ from tiledsl.errors import (
     InvalidValue,
     Loc,
     NameNotFound,
-    ResourceLimit,
-    StageError,
     SyntaxNotSupported,
     TileError,
     TypeMismatch,
@@ -315,11 +313,3 @@ class Context:
 
     def name_error(self, message: str, hint: str | None = None, notes: Notes = ()) -> NameNotFound:
         return self.error(NameNotFound, message, hint=hint, notes=notes)
-
-    def stage_error(self, message: str, hint: str | None = None, notes: Notes = ()) -> StageError:
-        return self.error(StageError, message, hint=hint, notes=notes)
-
-    def resource_error(
-        self, message: str, hint: str | None = None, notes: Notes = ()
-    ) -> ResourceLimit:
-        return self.error(ResourceLimit, message, hint=hint, notes=notes)

@@ -43,7 +43,8 @@ def load(cx: Context, base: Any, index: Any) -> Any:
         raise cx.value_error(f"index {index!r} of {cx.describe(base)}: {error}") from None
     except TypeError:
         raise cx.type_error(
-            f"{cx.describe(base)} cannot be indexed with {cx.describe(index)}"
+            f"{cx.describe(base)} cannot be indexed with {cx.describe(index)}",
+            hint=f"write {base.__name__}(...)" if isinstance(base, type) else None,
         ) from None
     return cx.made(result) if isinstance(result, list) and result is not base else result
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tiledsl.codegen.ir.core import Value
 from tiledsl.codegen.ir.ops import tile
 from tiledsl.codegen.ir.types import RingType
+from tiledsl.errors import counted
 from tiledsl.frontend.intrinsics.arguments import static_int
 from tiledsl.frontend.intrinsics.arrays import ring_type
 from tiledsl.frontend.intrinsics.naming import ObjectName, expect_at_top
@@ -48,8 +49,8 @@ def _uniform_group(cx: Context, tiles: int, stages: int, k_group: int) -> int:
     """``k_group``, which must fit a payload of the language with so many tiles an array."""
     if stages * k_group != tiles:
         raise cx.value_error(
-            f"{CALL}: {stages} group stages of {k_group} tiles need a payload of"
-            f" {stages * k_group} pipeline stages, got one of {tiles}",
+            f"{CALL}: expected a payload of {counted(stages * k_group, 'pipeline stage')} for"
+            f" {counted(stages, 'group stage')} of {counted(k_group, 'tile')}, got one of {tiles}",
             hint=f"write num_pipeline_stages={stages * k_group} for the payload, or"
             f" num_group_stages={tiles // k_group} here"
             if tiles % k_group == 0

@@ -129,6 +129,11 @@ class Me(TracedObject):
                 return self.role.warps
             case "threads":
                 return WARP * self.role.warps
+        if name.startswith("is_"):
+            raise cx.type_error(
+                f"a role has no attribute {name!r}",
+                hint="write a `with td.role(...)` for each kind of warps: only they run its body",
+            )
         return super().attribute(cx, name)
 
     @traced

@@ -1,0 +1,64 @@
+"""How the interpreter's functions are compiled: each once, with an explicit signature, and cached.
+
+Numba keys its cache by the file that defines a function alone, so that a change in another module
+would leave old code in use. Here the cache's folder is named by a digest of all modules of the
+machine and of what compiles them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+
+from tiledsl.runtime.ptx_machine.core.state import MACHINE, WARPS
+
+__all__ = ["b1", "cache_folder", "compiled", "f32", "f64", "i64", "none", "pi64", "pu64", "u64"]
+
+i64, u64, f32, f64, b1, none = (
+    types.int64, types.uint64, types.float32, types.float64, types.boolean, types.void,
+)  # fmt: skip
+pi64, pu64 = types.CPointer(i64), types.CPointer(u64)
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept: ``TILEDSL_CACHE_DIR`` or the user's cache, and the digest."""
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parents[1]
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for name in ("numba", "llvmlite", "numpy"):
+        digest.update(version(name).encode())
+    digest.update(platform.python_version().encode() + platform.machine().encode())
+    base = os.environ.get("TILEDSL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    parent = Path(base) if base else Path.home() / ".cache"
+    return parent / "tiledsl" / f"ptx-machine-{digest.hexdigest()[:16]}"
+
+
+_FOLDER = str(cache_folder())
+
+
+def compiled(result: Any, *arguments: Any, state: bool = True) -> Callable[[Any], Any]:
+    """Decorator: compile a function now, for these types, in front of which come the state's.
+
+    ``@compiled(i64, i64, pi64)`` makes ``f(M, W, warp, row) -> i64``; with ``state=False`` there
+    is no M and W.
+    """
+    signature = result(*((MACHINE, WARPS) if state else ()), *arguments)
+
+    def decorate(function: Any) -> Any:
+        kept = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = _FOLDER  # read when the function is made, for this one alone
+        try:
+            return numba.njit(signature, cache=True, error_model="numpy", nogil=True)(function)
+        finally:
+            numba.config.CACHE_DIR = kept
+
+    return decorate
