@@ -240,6 +240,13 @@ class Kernel:
         from tiledsl.runtime.emulator import emulate
         from tiledsl.runtime.grid import check_clusters
 
+        backend = os.environ.get("TILEDSL_BACKEND", "emulator")
+        if backend == "ptx":
+            self._run_ptx(bound, params, values, blocks, _ptx_options())
+            return
+        if backend != "emulator":
+            raise InvalidValue(f"TILEDSL_BACKEND: expected 'emulator' or 'ptx', got {backend!r}")
+
         compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
         self._check_emulated(compiled, values)
         seed = os.environ.get("TILEDSL_EMULATOR_SEED", "")
@@ -456,3 +463,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<tiledsl kernel {self.name}{self.binder.signature}>"
+
+
+def _ptx_options() -> dict[str, Any]:
+    """How the PTX machine runs, from the environment: TILEDSL_PTX_POLICY, TILEDSL_PTX_SEED."""
+    seed = os.environ.get("TILEDSL_PTX_SEED", "0")
+    if not seed.isdecimal():
+        raise InvalidValue(f"TILEDSL_PTX_SEED: expected a number, got {seed!r}")
+    return {"policy": os.environ.get("TILEDSL_PTX_POLICY", "late"), "seed": int(seed)}

@@ -27,6 +27,8 @@ from tiledsl.codegen.checks.stages import (
     READS,
     WRITES,
     Guards,
+    arrays_of,
+    explicit_count,
     ring_and_side,
     ring_of,
     side_of,
@@ -52,6 +54,7 @@ class _Held:
     release: Op | None = None  # where it was released, once it was
     arrive: Op | None = None  # where ``stage.arrive()`` was called, once it was
     load: Op | None = None  # one of the bulk loads on its barrier
+    drained: Op | None = None  # a drain that waits for its consumers, while it is held
     waited: bool = False  # the role has waited for the slot behind it since
 
 
@@ -79,18 +82,6 @@ def _check_outside_roles(kernel: Kernel) -> None:
                 op.loc,
                 hint=f"move this into one of the roles: {', '.join(r.name for r in roles)}",
             )
-
-
-def arrays_of(ring: Value) -> tuple[object, ...]:
-    assert isinstance(ring.type, RingType)
-    return ring.type.arrays
-
-
-def explicit_count(ring: Value, side: str) -> bool:
-    """Whether the user states how many arrivals the barrier has on which a side arrives."""
-    create = ring.owner
-    assert isinstance(create, tile.PipelineCreate)
-    return create.counts[0 if side == "producer" else 1] is not None
 
 
 class _LinearWalker(PathWalker[State]):
@@ -129,7 +120,7 @@ class _LinearWalker(PathWalker[State]):
         if isinstance(op, ring.Step):
             self._step_by_hand(op, state)
         if isinstance(op, tile.Drain):
-            self._drain(op, state)
+            return self._drain(op, state)
         self._no_escape(op)
         return state
 
@@ -187,6 +178,8 @@ class _LinearWalker(PathWalker[State]):
         stage = self.guards.stage(op.barrier)
         if stage is None or stage not in state:
             return state
+        if (drain := state[stage].drained) is not None:
+            raise errors.drains_held(drain, stage, op)
         return {**state, stage: replace(state[stage], load=op)}
 
     def _wait(self, op: ring.Wait, state: State) -> State:
@@ -203,14 +196,17 @@ class _LinearWalker(PathWalker[State]):
             if open_here and ring_and_side(held.acquire) == (op.ring, op.side):
                 raise errors.steps_past(op, op.side, held.acquire)
 
-    def _drain(self, op: tile.Drain, state: State) -> None:
+    def _drain(self, op: tile.Drain, state: State) -> State:
         """Only loads complete a stage that is still held; its consumers never see another one."""
+        drained = dict(state)
         for stage, held in state.items():
             if held.release is not None or ring_and_side(held.acquire) != (op.ring, "producer"):
                 continue
             by_bytes = held.load is not None and op.ring not in self.by_arrival
             if held.arrive is None and not by_bytes and not explicit_count(op.ring, "producer"):
                 raise errors.drains_held(op, stage)
+            drained[stage] = replace(held, drained=op)
+        return drained
 
     # ------------------------------------------------------------------------------ uses
 
@@ -356,7 +352,14 @@ class _LinearWalker(PathWalker[State]):
                 ):
                     assert held.arrive is not None
                     raise errors.arrives_in_loop(stage, held.arrive, loop)
-                after[stage] = replace(after[stage], load=after[stage].load or held.load)
+                if held.drained is not before.drained and held.load is not before.load:
+                    assert held.drained is not None
+                    raise errors.drains_held(held.drained, stage, held.load)
+                after[stage] = replace(
+                    after[stage],
+                    load=after[stage].load or held.load,
+                    drained=after[stage].drained or held.drained,
+                )
         return after
 
     def finish(self, op: Op | None, state: State) -> None:
@@ -391,5 +394,6 @@ def _meet(op: Op, stage: Value, paths: list[_Held]) -> _Held:
         first,
         arrive=arrive,
         load=next((held.load for held in paths if held.load is not None), None),
+        drained=next((held.drained for held in paths if held.drained is not None), None),
         waited=all(held.waited for held in paths),
     )

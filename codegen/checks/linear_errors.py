@@ -239,12 +239,16 @@ def never_arrived(release: Op, stage: Value, by_hand: Op | None) -> StageError:
     )
 
 
-def drains_held(op: Op, stage: Value) -> StageError:
+def drains_held(op: Op, stage: Value, later: Op | None = None) -> StageError:
+    """``later``: a load of the stage behind the drain; without it none comes before."""
+    notes: tuple[Note, ...] = (("acquired here", stage.loc),)
+    if later is not None:
+        notes += (("this load of the stage comes after the drain", later.loc),)
     return StageError(
         "drain() while a stage is held: it waits until the consumers have given all stages back,"
         " and this one has not been handed to them",
         op.loc,
-        notes=(("acquired here", stage.loc),),
+        notes=notes,
         hint="release the stage before",
     )
 

@@ -204,3 +204,15 @@ def uncast(value: Value) -> Value:
     while isinstance(value.owner, Cast):
         value = value.owner.value
     return value
+
+
+def arrays_of(of: Value) -> tuple[object, ...]:
+    assert isinstance(of.type, RingType)
+    return of.type.arrays
+
+
+def explicit_count(of: Value, side: str) -> bool:
+    """Whether the user states how many arrivals the barrier has on which a side arrives."""
+    create = of.owner
+    assert isinstance(create, tile.PipelineCreate)
+    return create.counts[0 if side == "producer" else 1] is not None

@@ -111,12 +111,11 @@ class Dispatch:
     def _segment(self, segment: Segment) -> None:
         self._set_registers(segment.registers)
         self.warp = None
-        warps = min(segment.end * WARPGROUP_WARPS, self.plan.threads // WARP)
+        if any(self._asks_for_the_warp(role, segment) for role in segment.roles):
+            # Here, where no lane has left for a role of one thread: lane 0 is asked.
+            self.warp = warp_uniform(self.low, self.low.builder.lshr(self.low.thread, I32(5)))
         for role in segment.roles:
-            alone = role.first_warp == segment.first * WARPGROUP_WARPS and role.warps == (
-                warps - role.first_warp
-            )
-            if role.mode == "warpgroup" or (role.mode == "warps" and alone):
+            if role.mode == "warpgroup" or self._is_alone(role, segment):
                 self._run(role, self._where(role))
                 return
             if role.mode == "warps":
@@ -126,6 +125,18 @@ class Dispatch:
             else:
                 self._one_thread(role)
         self._leave()
+
+    def _is_alone(self, role: RolePlan, segment: Segment) -> bool:
+        """Do all threads of all warps of a segment run this role?"""
+        warps = min(segment.end * WARPGROUP_WARPS, self.plan.threads // WARP)
+        whole = role.warps == warps - role.first_warp
+        return role.mode == "warps" and whole and role.first_warp == segment.first * WARPGROUP_WARPS
+
+    def _asks_for_the_warp(self, role: RolePlan, segment: Segment) -> bool:
+        """Does the index of a warp say whether it runs the role?"""
+        if role.mode == "warps":
+            return not self._is_alone(role, segment)
+        return role.mode == "thread" and self._stands_for_its_warp(role)
 
     def _branch(self, mine: Any, role: RolePlan, run: Callable[[RolePlan], None]) -> None:
         """``run`` for the warps where ``mine`` is true; the others go on behind it."""
@@ -141,8 +152,7 @@ class Dispatch:
     def _among(self, role: RolePlan) -> Any:
         """Whether this warp is one that runs the role; the same in the whole warp."""
         builder = self.low.builder
-        if self.warp is None:
-            self.warp = warp_uniform(self.low, builder.lshr(self.low.thread, I32(5)))
+        assert self.warp is not None
         warps = 1 if role.mode == "thread" else role.warps
         number = builder.sub(self.warp, I32(role.first_warp)) if role.first_warp else self.warp
         return builder.icmp_unsigned("<", number, I32(warps))

@@ -87,7 +87,7 @@ class Agent(Protocol):
         ...
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Part:
     """One part of a role: a coroutine with registers of its own.
 
@@ -121,12 +121,16 @@ class Part:
         block = f" in block {self.block.rank} of its cluster" if len(self.block.cluster) > 1 else ""
         return f"role {self.role!r}{part}{block}"
 
+    def __repr__(self) -> str:
+        # Not its fields: blocks and parts know each other, and tools print the locals of frames.
+        return f"<{self.label}>"
+
     def elected(self, elect: str) -> bool:
         """Whether one of this part's threads is chosen: ``"part"`` always, ``"role"`` part 0."""
         return elect == "part" or self.index == 0
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class BlockState:
     """What the parts of one block share.
 
@@ -155,3 +159,6 @@ class BlockState:
     cluster: list[BlockState]
     rank: int
     meeting: Rendezvous
+
+    def __repr__(self) -> str:
+        return f"<block {self.id} of {self.grid}>"

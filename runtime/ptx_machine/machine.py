@@ -172,6 +172,7 @@ class _Runner:
         self._own("register_pools", np.zeros(self.blocks, np.int64))
         self._own("clocks", np.zeros((warps, components), np.int64))
         self._own("proxies", np.zeros((warps, components), np.int64))
+        self._own("fences", np.zeros((warps, 2, components), np.int64))
         self._own("agents", np.zeros(components, np.int64))
         self._own("record_counts", np.zeros((self.blocks, granules), np.int32))
         self._own("records", np.empty((self.blocks, granules, RECORDS), np.uint64))

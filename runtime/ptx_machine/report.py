@@ -14,6 +14,7 @@ from tiledsl.runtime.ptx_machine.core.sizes import (
     WAIT_REGISTERS,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.errors import python_loc
+from tiledsl.runtime.ptx_machine.isa.bulk_ops import OFF_GRANULE
 from tiledsl.runtime.ptx_machine.opcodes import (
     F_ALIGN,
     F_BARRIER,
@@ -134,6 +135,13 @@ def _explained(
             F_READ_ONLY: f"a write to {place}, which may only be read",
         }
         return texts[code], None, []
+    if code == F_TENSORMAP and second == OFF_GRANULE:
+        return (
+            f"the innermost coordinate is {first} bytes from the tensor's start: expected a"
+            " multiple of 16",
+            None,
+            [],
+        )
     if code == F_MBARRIER:
         return f"mbarrier at {_shared(runner, first)}: {_MBARRIER.get(second, '')}", None, []
     if code == F_REGISTER:

@@ -208,3 +208,14 @@ def test_a_lead_within_the_ring_is_no_deadlock(rng: np.random.Generator) -> None
             "                     ^^^^^^^^^^^^^^^^^^\n"
             "hint: both sides of a pipeline must acquire and release equally many stages"
         )
+
+
+def test_what_waits_is_printed_in_short(rng: np.random.Generator) -> None:
+    """pytest and debuggers print the locals of the frames of a report: in one line, at once."""
+    with pytest.raises(Deadlock) as caught:
+        run(copy(), rng, 5, 2)
+    locals_of = [entry.frame.f_locals for entry in caught.traceback]
+    tasks = next(found["tasks"] for found in locals_of if "tasks" in found)
+    assert repr(tasks[-1].part) == "<role 'store'>"
+    assert repr(tasks[-1].part.block) == "<block (0, 0, 0) of (1, 1, 1)>"
+    assert len(repr(tasks[-1])) < 2000

@@ -1,4 +1,4 @@
-"""M099-M117 of docs/pipeline-family.md: the ring of barriers without tiles. One test per ID."""
+"""M099-M108 of docs/pipeline-family.md: the ring of barriers without tiles. One test per ID."""
 
 from __future__ import annotations
 
@@ -8,70 +8,17 @@ import numpy as np
 
 import tiledsl as td
 from tests.family.kernels import refused, role_text
+from tests.family.kernels_bare_ring import (
+    COLUMNS,
+    ROWS,
+    check,
+    compile_by,
+    make_waiting,
+    put,
+    use_waiting,
+)
 from tests.filecheck import filecheck
 from tests.kernels.family.registry import Run
-
-ROWS, COLUMNS = 64, 64
-
-
-@td.kernel(grid=1)
-def passed_on(
-    x: td.Tensor, y: td.Tensor, n: td.int32, *, stages: td.Constant[int],
-    make: td.Constant[Any], use: td.Constant[Any], counts: td.Constant[Any] = None,
-):  # fmt: skip
-    """y = x through ``stages`` shared tiles that a bare ring guards; its sides are functions."""
-    if counts is None:
-        ring = td.ProducerConsumerPipeline(stages)
-    else:
-        ring = td.ProducerConsumerPipeline(
-            stages, producer_count=counts[0], consumer_count=counts[1]
-        )
-    rows = td.shared((ROWS, COLUMNS), x.dtype, number=stages)
-    with td.role("make", warps=4):
-        for i in range(n):
-            make(ring, rows, x, i)
-    with td.role("use", warps=4):
-        for i in range(n):
-            use(ring, rows, y, i)
-
-
-@td.function
-def put(x, i, tile):
-    tile.store(td.load(x, (i * ROWS, 0), (ROWS, COLUMNS)))
-
-
-@td.function
-def make_plain(ring, rows, x, i):
-    with ring.produce() as stage:
-        put(x, i, rows[stage.index()])
-
-
-@td.function
-def use_plain(ring, rows, y, i):
-    with ring.consume() as stage:
-        td.store(rows[stage.index()].load(), y, (i * ROWS, 0))
-
-
-def check(run: Run, stages: tuple[int, ...] = (1, 3), **sides: Any) -> Any:
-    """y = x for all trip counts; the last variant."""
-    sides = {"make": make_plain, "use": use_plain, **sides}
-    for depth in stages:
-        for n in run.trips(depth):
-            x = run.normal((max(n, 1) * ROWS, COLUMNS), "float32")
-            y = run.output(x.shape)
-            passed_on(run.place.put(x), y, n, stages=depth, **sides)
-            expected = np.full_like(x, np.nan)
-            expected[: n * ROWS] = x[: n * ROWS]
-            wrong = run.same(y, expected, f"{n} of {depth}")
-            assert not wrong, wrong
-    return passed_on.variants[-1]
-
-
-def compile_by(**sides: Any) -> Any:
-    """A variant, compiled without a GPU."""
-    spec = td.spec((256, COLUMNS), td.float32)
-    sides = {"make": make_plain, "use": use_plain, "stages": 2, **sides}
-    return passed_on.compile(spec, spec, td.int32, **sides)
 
 
 def test_M099_a_ring_of_any_number_of_stages(run: Run) -> None:
@@ -102,20 +49,6 @@ def test_M100_storage_is_the_rings_own(run: Run) -> None:
         "CHECK: shared ring.empty: 24 bytes at {{.*}}, 3 mbarriers",
     )
     assert variant.ptx.count("mbarrier.init") == 6
-
-
-@td.function
-def make_waiting(ring, rows, x, i):
-    ring.wait_empty()
-    put(x, i, rows[ring.producer_stage()])
-    ring.producer_signal_and_step()
-
-
-@td.function
-def use_waiting(ring, rows, y, i):
-    ring.wait_full()
-    td.store(rows[ring.consumer_stage()].load(), y, (i * ROWS, 0))
-    ring.consumer_signal_and_step()
 
 
 def test_M101_wait_full_and_wait_empty(run: Run) -> None:
@@ -316,181 +249,3 @@ def test_M108_counts_are_derived(run: Run) -> None:
                   f"CHECK: barrier ring.empty: {1 + 2 * wide} arrival(s) a phase\n"
                   "CHECK: barrier ring.full: 2 arrival(s) a phase")  # fmt: skip
     refused(lambda: compile_by(counts=(2, 1)), "2", "1")
-
-
-def test_M109_signal_and_step(run: Run) -> None:
-    """An arrival of the whole part, then a step."""
-    variant = check(run, make=make_waiting, use=use_waiting)
-    for role, barrier in (("make", "full"), ("use", "empty")):
-        text = role_text(variant, role)
-        filecheck(text, f"CHECK: ring.{barrier}\nCHECK: mbarrier.arrive\nCHECK: local.set")
-        assert text.count("mbarrier.arrive") == 1
-
-
-def test_M110_produce_and_consume(run: Run) -> None:
-    """Acquire, and at the end release: arrive and step."""
-    check(run)
-    check(run, stages=(2,), make=make_waiting)
-    check(run, stages=(2,), use=use_waiting)
-
-
-@td.function
-def use_explicit(ring, rows, y, i):
-    with ring.consume_explicit() as stage:
-        value = rows[stage.index()].load()
-        stage.arrive()
-        td.store(value, y, (i * ROWS, 0))
-
-
-@td.function
-def use_explicit_forgotten(ring, rows, y, i):
-    with ring.consume_explicit() as stage:
-        td.store(rows[stage.index()].load(), y, (i * ROWS, 0))
-
-
-def test_M111_consume_explicit(run: Run) -> None:
-    """The user arrives, once, where he likes; the end only steps. No arrival is an error."""
-    variant = check(run, use=use_explicit)
-    assert role_text(variant, "use").count("mbarrier.arrive") == 1
-    refused(lambda: compile_by(use=use_explicit_forgotten), "arriv")
-
-
-@td.function
-def make_flat(ring, rows, x, i):
-    stage = ring.acquire_producer()
-    put(x, i, rows[stage.index()])
-    stage.release()
-
-
-@td.function
-def use_flat(ring, rows, y, i):
-    stage = ring.acquire_consumer()
-    td.store(rows[stage.index()].load(), y, (i * ROWS, 0))
-    stage.release()
-
-
-def test_M112_acquire_producer_and_consumer(run: Run) -> None:
-    variant = check(run, make=make_flat, use=use_flat)
-    plain = check(run, stages=(3,))
-    for role in ("make", "use"):
-        assert role_text(variant, role).count("\n") == role_text(plain, role).count("\n")
-
-
-@td.function
-def make_by_tma(ring, rows, x, i):
-    stage = ring.acquire_producer()
-    td.tma_load(x, (i * ROWS, 0), rows[stage.index()], stage.mbar())
-    stage.release()
-
-
-@td.function
-def make_two_arrivals(ring, rows, x, i):
-    stage = ring.acquire_producer()
-    put(x, i, rows[stage.index()])
-    stage.mbar().arrive()
-    stage.release()
-
-
-@td.function
-def make_twice(ring, rows, x, i):
-    stage = ring.acquire_producer()
-    put(x, i, rows[stage.index()])
-    stage.release()
-    stage.release()
-
-
-def test_M113_producer_stage(run: Run) -> None:
-    """mbar is the full barrier: for a copy, or for arrivals by hand, whose number must be given."""
-    variant = check(run, make=make_by_tma)
-    filecheck(role_text(variant, "make"), f"CHECK: arrive_expect_tx %full, {ROWS * COLUMNS * 4}")
-    two = check(run, make=make_two_arrivals, counts=(2, 1))
-    assert role_text(two, "make").count("mbarrier.arrive %full") == 2
-    refused(lambda: compile_by(make=make_two_arrivals), "by hand", "producer_count")
-    refused(lambda: compile_by(make=make_twice), "release")
-
-
-@td.function
-def make_after(ring, rows, x, i):
-    with ring.produce() as stage:
-        put(x, i, rows[stage.index()])
-    stage.arrive()
-
-
-def test_M114_the_context_of_produce(run: Run) -> None:
-    """Its end arrives behind the role's writes, which a fence makes visible to the async proxy
-    where a TMA or a wgmma reads them."""
-    variant = check(run)
-    filecheck(
-        role_text(variant, "make"), "CHECK: shared.store\nCHECK: mbarrier.arrive\nCHECK: continue"
-    )
-    refused(lambda: compile_by(make=make_after), "released")
-
-
-@td.function
-def use_early(ring, rows, y, i):
-    stage = ring.acquire_consumer()
-    value = rows[stage.index()].load()
-    stage.arrive()
-    td.store(value, y, (i * ROWS, 0))
-    stage.release_without_signal()
-
-
-@td.function
-def use_mbar(ring, rows, y, i):
-    stage = ring.acquire_consumer()
-    value = rows[stage.index()].load()
-    stage.mbar().arrive()
-    td.store(value, y, (i * ROWS, 0))
-    stage.release_without_signal()
-
-
-@td.function
-def use_silent(ring, rows, y, i):
-    stage = ring.acquire_consumer()
-    td.store(rows[stage.index()].load(), y, (i * ROWS, 0))
-    stage.release_without_signal()
-
-
-def test_M115_consumer_stage(run: Run) -> None:
-    """arrive, then release_without_signal: one arrival. Without the arrival it is an error."""
-    variant = check(run, use=use_early)
-    assert role_text(variant, "use").count("mbarrier.arrive") == 1
-    by_hand_too = check(run, use=use_mbar, counts=(1, 1))  # mbar is the empty barrier
-    assert role_text(by_hand_too, "use").count("mbarrier.arrive %empty") == 1
-    refused(lambda: compile_by(use=use_mbar), "consumer_count")
-    refused(lambda: compile_by(use=use_silent), "arriv")
-
-
-@td.function
-def use_explicit_and_release(ring, rows, y, i):
-    with ring.consume_explicit() as stage:
-        td.store(rows[stage.index()].load(), y, (i * ROWS, 0))
-        stage.release()
-
-
-def test_M116_the_contexts_of_consume(run: Run) -> None:
-    check(run)
-    check(run, use=use_explicit)
-    refused(lambda: compile_by(use=use_explicit_and_release), "release")
-
-
-def test_M117_the_hardware_chooses_how_long_a_wait_sleeps(run: Run) -> None:
-    """No ticks: try_wait in a loop, with no suspend-time operand."""
-    variant = check(run)
-    filecheck(
-        variant.ptx,
-        "CHECK: mbarrier.try_wait.parity.shared::cta.b64 done, [{{%r[0-9]+}}], {{%r[0-9]+}};",
-    )
-    refused(lambda: compile_by(use=use_ticks), "ticks")
-    refused(lambda: compile_by(use=use_ticks_of_the_model), "hint: write nothing: the hardware")
-
-
-@td.function
-def use_ticks(ring, rows, y, i):
-    ring.wait_full(ticks=100)
-    use_waiting(ring, rows, y, i)
-
-
-@td.function
-def use_ticks_of_the_model(ring, rows, y, i):
-    ring.wait_full(td.SM100_PIPELINE_WAIT_TICKS)

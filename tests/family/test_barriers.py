@@ -30,7 +30,7 @@ def who(y: td.Tensor):
         y[0, 1] = me.threads
         y[0, 2] = me.count
     with td.role("mma", warps=4, replicas=2) as me:
-        tile = td.full((64, 8), me.index * 1000 + me.warps, td.int32)
+        tile = td.full((64, 8), me.index * 1000 + me.threads + me.warps, td.int32)
         td.store(tile, y, (64 + 64 * me.index, 0))
 
 
@@ -40,7 +40,7 @@ def test_M138_roles_instead_of_warp_numbers(run: Run) -> None:
     who(y)
     got = run.place.get(y)
     assert got[0, :3].tolist() == [1, 32, 1]
-    assert (got[64:128] == 4).all() and (got[128:192] == 1004).all()
+    assert (got[64:128] == 132).all() and (got[128:192] == 1132).all()
     filecheck(
         who.variants[-1].protocol_ir,
         "CHECK: role main_load: warp 0\nCHECK: warps 4-7\nCHECK: warps 8-11",

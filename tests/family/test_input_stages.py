@@ -17,6 +17,7 @@ from tests.family.kernels import (
     refused,
     role_text,
 )  # fmt: skip
+from tests.family.kernels_input import asks_around_its_arrival
 from tests.filecheck import filecheck
 from tests.kernels.family.registry import Run
 
@@ -58,6 +59,8 @@ def fill_payload(pipeline, a, b, m, n, steps):
 def test_M036_payload_of_the_producer_stage(run: Run) -> None:
     """It is of the class that the pipeline was made of, with its methods."""
     check_product(run, fill=fill_payload)
+    filecheck(role_text(compiled(fill=fill_payload), "load"),
+              "CHECK: payload.tile %pipeline.a\nCHECK: payload.tile %pipeline.b")  # fmt: skip
 
 
 @td.function
@@ -217,11 +220,15 @@ def use_payload(pipeline, acc, steps):
 
 def test_M045_payload_and_number_of_the_consumer_stage(run: Run) -> None:
     check_product(run, use=use_payload)
+    filecheck(role_text(compiled(use=use_payload), "mma"),
+              "CHECK: [[SLOT:%[a-z_0-9.]+]] = local.get %pipeline.consumer.slot\n"
+              "CHECK: payload.tile %pipeline.a[[[SLOT]]]\n"
+              "CHECK: payload.tile %pipeline.b[[[SLOT]]]")  # fmt: skip
 
 
 @td.kernel(grid=1)
 def arrives_itself(x: td.Tensor, y: td.Tensor, n: td.int32, *, stages: td.Constant[int]):
-    """The consumer arrives on mbar() itself, before it stores what it has in registers."""
+    """The consumer arrives itself, before it stores what it has in registers."""
     tiles = td.TileArray(x.dtype, (64, 64), stages=stages)
     pipeline = td.InputTilePipeline(tiles, num_group_stages=stages)
     with td.role("load", warps=1):
@@ -249,12 +256,30 @@ def _copies(run: Run, kernel: td.Kernel, stages: int) -> None:
 
 
 def test_M046_mbar_of_the_consumer_stage(run: Run) -> None:
-    """The empty barrier, on which the stage arrives once, wherever the user wants it."""
+    """The empty barrier. The stage arrives on it, once, by arrive(): it counts what is known."""
+    x = run.place.put(run.normal((8, 64), "float32"))
     for stages in (1, 3):
         _copies(run, arrives_itself, stages)
+        for n in run.trips(stages):
+            done = run.place.put(np.full((max(n, 1), 2), -1, np.int32))
+            asks_around_its_arrival(done, x, n, stages=stages)
+            expected = np.full((max(n, 1), 2), -1, np.int32)
+            expected[:n] = (0, 1)
+            wrong = run.same(done, expected, f"{n} of {stages}")
+            assert not wrong, wrong
     text = role_text(arrives_itself.variants[-1], "use")
     filecheck(text, "CHECK: ring.empty\nCHECK: mbarrier.arrive\nCHECK: continue")
     assert text.count("mbarrier.arrive") == 1
+    refused(lambda: compiled(use=use_arriving_by_hand), "arrives by hand", "let release() arrive")
+
+
+@td.function
+def use_arriving_by_hand(pipeline, acc, steps):
+    for _ in range(steps):
+        with pipeline.acquire_consumer() as stage:
+            acc = multiply(stage, acc)
+            stage.mbar().arrive()
+    return acc
 
 
 def test_M047_release_arrives(run: Run) -> None:
@@ -323,6 +348,15 @@ def reads(x: td.Tensor, y: td.Tensor, n: td.int32, *, stages: td.Constant[int]):
 def test_M049_methods_of_consumer_tiles(run: Run) -> None:
     for stages in (1, 2):
         _copies(run, reads, stages)
+    filecheck(
+        role_text(reads.variants[-1], "use"),
+        """
+        CHECK: mbarrier.wait %full
+        CHECK: ring.empty
+        CHECK: mbarrier.try_wait
+        CHECK: mbarrier.arrive
+        """,
+    )
 
 
 @td.function

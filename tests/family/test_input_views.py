@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import tiledsl as td
-from tests.family.kernels import check_product, compiled, load, multiply, refused, role_text
+from tests.family.kernels import (
+    BK,
+    BM,
+    BN,
+    check_product,
+    compiled,
+    load,
+    multiply,
+    refused,
+    role_text,
+)  # fmt: skip
 from tests.filecheck import filecheck
 from tests.kernels.family.registry import Run
 
@@ -68,10 +78,47 @@ def fill_drained_inside(pipeline, a, b, m, n, steps):
 
 
 def test_M053_drain(run: Run) -> None:
-    """Waits once for each slot, whatever the trip count was; not while a stage is held."""
+    """Waits once for each slot, whatever the trip count was.
+
+    A stage that is held counts: all its loads come before, as its consumers wait for them.
+    """
     check_product(run, stages=(1, 2, 4), fill=fill_drained)
     text = role_text(compiled(fill=fill_drained, stages=4), "load")
     assert text[text.rindex("tma.load") :].count("mbarrier.wait %empty") == 4
+    check_product(run, stages=(2,), fill=fill_drained_inside)
+    refused(lambda: compiled(fill=fill_drained_before), "drain() while a stage is held")
+    refused(lambda: compiled(fill=fill_drained_between), "drain() while", "comes after the drain")
+    refused(lambda: compiled(fill=fill_drained_in_loop), "drain() while", "comes after the drain")
+
+
+@td.function
+def fill_drained_before(pipeline, a, b, m, n, steps):
+    producer = pipeline.producer()
+    for k in range(steps):
+        with producer.acquire() as stage:
+            producer.drain()
+            load(a, b, m, n, k, stage)
+
+
+@td.function
+def fill_drained_between(pipeline, a, b, m, n, steps):
+    producer = pipeline.producer()
+    for k in range(steps):
+        with producer.acquire() as stage:
+            a_tile, b_tile = stage.payload().get_tile(stage.stage())
+            td.tma_load(a, (m * BM, k * BK), a_tile, stage.barrier())
+            producer.drain()
+            td.tma_load(b, (n * BN, k * BK), b_tile, stage.barrier())
+
+
+@td.function
+def fill_drained_in_loop(pipeline, a, b, m, n, steps):
+    producer = pipeline.producer()
+    for k in range(steps):
+        with producer.acquire() as stage:
+            for _ in range(2):
+                load(a, b, m, n, k, stage)
+                producer.drain()
 
 
 @td.function
@@ -264,5 +311,17 @@ def use_asked_ahead(pipeline, acc, steps):
 
 
 def test_M063_acquire_if_needed_of_the_consumer(run: Run) -> None:
+    """The same on the consumer's side."""
     check_product(run, use=use_asked_ahead)
     filecheck(role_text(compiled(use=use_asked_ahead), "mma"), "CHECK: mbarrier.wait {{.*}} unless")
+    refused(lambda: compiled(use=use_asked_too_early), "try_acquire", "earlier slot")
+
+
+@td.function
+def use_asked_too_early(pipeline, acc, steps):
+    consumer = pipeline.consumer()
+    ready = consumer.try_acquire()
+    for _ in range(steps):
+        with consumer.acquire_if_needed(ready) as stage:
+            acc = multiply(stage, acc)
+    return acc

@@ -1,4 +1,4 @@
-"""M118-M135 of docs/pipeline-family.md: the hardware beneath a ring. One test per ID."""
+"""M120-M135 of docs/pipeline-family.md: shared memory is planned. One test per ID."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.family.kernels import check_product, compiled, refused, role_text
 from tests.filecheck import filecheck
 from tests.kernels.family import barriers, epilogues
 from tests.kernels.family.registry import Run, problems
-from tests.kernels.oracle import reference
 
 
 def planned(text: str) -> dict[str, tuple[int, int]]:
@@ -30,38 +29,6 @@ def disjoint(text: str) -> bool:
     return inside and all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
 
 
-def test_M118_one_protocol_two_backends(run: Run) -> None:
-    """The same protocol-level program runs in the emulator and as PTX: `run` is either."""
-    check_product(run, stages=(2,))
-    variant = compiled(stages=2)
-    ops = ("mbarrier.wait", "mbarrier.arrive_expect_tx", "tma.load", "wgmma.mma", "mbarrier.arrive")
-    ptx = ("mbarrier.try_wait", "mbarrier.arrive.expect_tx", "cp.async.bulk.tensor",
-           "wgmma.mma_async", "mbarrier.arrive")  # fmt: skip
-    for op, instruction in zip(ops, ptx, strict=True):
-        assert op in variant.protocol_ir and instruction in variant.ptx
-    refused(lambda: model_backend.compile(td.spec((1,), td.int32)), "hint: write nothing: the same")
-
-
-@td.kernel(grid=1)
-def model_backend(y: td.Tensor):
-    td.PipelineBackend()
-
-
-def test_M119_mbarriers_of_nvidia(run: Run) -> None:
-    """Init, fence, arrive with bytes, wait by parity, arrive: default semantics, no wider scope."""
-    check_product(run, stages=(1,))
-    ptx = compiled(stages=1).ptx
-    filecheck(
-        ptx,
-        """
-        CHECK: mbarrier.init.shared::cta.b64
-        CHECK: fence.mbarrier_init.release.cluster
-        CHECK: bar.sync
-        """,
-    )
-    assert "mbarrier.arrive.release.cluster" not in ptx and ".suspend" not in ptx
-
-
 def test_M120_tiles_of_a_and_b_are_placed(run: Run) -> None:
     """Each array of a payload: all its stages, apart, at 1024 bytes because of the swizzle."""
     check_product(run, stages=(3,))
@@ -72,6 +39,12 @@ def test_M120_tiles_of_a_and_b_are_placed(run: Run) -> None:
     assert disjoint(text)
 
 
+@td.kernel(grid=1)
+def doubled(x: td.Tensor, y: td.Tensor, *, warps: td.Constant[int]):
+    with td.role("main", warps=warps):
+        td.tma_store(td.load(x, (0, 0), (warps * 16, 64)) * 2, y, (0, 0))
+
+
 def test_M123_tiles_of_the_output_are_placed(run: Run) -> None:
     """A register tile leaves through staging buffers, which nobody declares."""
     check_product(run, stages=(1,))
@@ -79,6 +52,16 @@ def test_M123_tiles_of_the_output_are_placed(run: Run) -> None:
     assert planned(text)["mma.staging"][1] == 2 * 64 * 32 * 4
     filecheck(text, "CHECK: staging.write\nCHECK: fence.proxy_async\nCHECK: tma.store_buffer")
     assert disjoint(text)
+    sizes = []
+    for warps in (4, 8):  # a warpgroup stores from a buffer of its own
+        x, y = run.normal((70, 64), "float32"), run.output((70, 64))
+        doubled(run.place.put(x), y, warps=warps)
+        expected = np.full_like(x, np.nan)
+        expected[: 16 * warps] = 2 * x[: 16 * warps]
+        wrong = run.same(y, expected, f"{warps} warps")
+        assert not wrong, wrong
+        sizes.append(planned(doubled.variants[-1].protocol_ir)["main.staging"][1])
+    assert sizes[1] == 2 * sizes[0]
 
 
 def test_M124_tiles_of_a_source(run: Run) -> None:
@@ -218,15 +201,43 @@ def too_much(x: td.Tensor, *, stages: td.Constant[int]):
             pass
 
 
+@td.kernel(grid=1)
+def mixed(v: td.Tensor, x: td.Tensor, w: td.Tensor, y: td.Tensor):
+    """A few numbers first, then tiles of each swizzle: v and x go through them."""
+    few = td.shared((8,), v.dtype)
+    tiles = (
+        td.shared((64, 8), x.dtype, swizzle=32),
+        td.shared((64, 16), x.dtype, swizzle=64),
+        td.shared((64, 32), x.dtype, swizzle=128),
+    )
+    loaded = td.mbarrier(1)
+    with td.role("load", warps=1):
+        loaded.arrive_and_expect_bytes(few.nbytes + sum([tile.nbytes for tile in tiles]))
+        td.tma_load(v, (0,), few, loaded)
+        for tile in tiles:
+            td.tma_load(x, (0, 0), tile, loaded)
+    with td.role("use", warps=4):
+        loaded.wait(0)
+        td.store(few.load(), w, (0,))
+        for number, tile in enumerate(tiles):
+            td.store(tile.load(), y, (64 * number, 0))
+
+
 def test_M135_the_layout_of_shared_memory(run: Run) -> None:
     """All of it is planned together; what does not fit a block is refused, with what takes it."""
-    a, b = run.normal((100, 200)), run.normal((72, 200))
-    c = run.output((100, 72))
-    from tests.family.kernels import product_by
-
-    product_by(run.place.put(a), run.place.put(b), c)
-    wrong = run.check(c, reference(a, b, "float32"), "100x72x200")
+    v, x = run.normal((8,), "float32"), run.normal((64, 32), "float32")
+    w, y = run.output((8,)), run.output((192, 32))
+    mixed(run.place.put(v), run.place.put(x), w, y)
+    expected = np.full((192, 32), np.nan, np.float32)
+    for number, columns in enumerate((8, 16, 32)):
+        expected[64 * number : 64 * number + 64, :columns] = x[:, :columns]
+    wrong = run.same(w, v, "few") or run.same(y, expected, "all swizzles")
     assert not wrong, wrong
+    text = mixed.variants[-1].protocol_ir
+    assert disjoint(text)
+    # A swizzle repeats every eight of its rows; a bulk copy takes addresses of 128 bytes.
+    aligned = {"few": 128, "tile": 8 * 32, "tile_2": 8 * 64, "tile_3": 8 * 128}
+    assert all(planned(text)[name][0] % align == 0 for name, align in aligned.items())
     spec = td.spec((128, 64), td.float32)
     too_much.compile(spec, stages=7)
     refused(lambda: too_much.compile(spec, stages=8), "pipeline", "232448")

@@ -72,6 +72,12 @@ def test_M001_barriers_are_values(run: Run) -> None:
         CHECK: cp.async.bulk.tensor
         """,
     )
+    refused(lambda: of_a_pointer.compile(td.spec((64, 64), td.float32)), "MbarPtr", "td.mbarrier(")
+
+
+@td.kernel
+def of_a_pointer(x: td.Tensor):
+    td.MbarPtr(x)
 
 
 @td.function
@@ -157,7 +163,14 @@ def test_M002_a_payload_is_a_decorated_class(run: Run) -> None:
         td.InputTilePipeline(plain, num_group_stages=1)
 
     plain = Plain()
-    refused(lambda: of_plain_class.compile(td.spec((64, 64), td.float32)), "payload")
+    spec = td.spec((64, 64), td.float32)
+    refused(lambda: of_plain_class.compile(spec), "payload")
+    refused(lambda: of_a_trait.compile(spec), "TilePayload", "@td.payload")
+
+
+@td.kernel
+def of_a_trait(x: td.Tensor):
+    td.TilePayload(x)
 
 
 def test_M003_standard_payload(run: Run) -> None:

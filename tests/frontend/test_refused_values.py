@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import tiledsl as td
@@ -18,6 +19,7 @@ OUT = TensorSpec(td.int32, 1)
 INT = td.int32
 FLOAT = td.float32
 TABLE = [1, 2, 3]
+ZEROS = np.zeros(3)
 SURROGATE = chr(0xD800)
 
 cases: list[Any] = []
@@ -229,6 +231,13 @@ def division_by_zero_at_compile_time(n):
     """InvalidValue: `%`: integer modulo by zero
     at: 1 % 0"""
     x = 1 % 0
+
+
+@refused()
+def warning_that_is_an_error():
+    """InvalidValue: `//`: divide by zero encountered in floor_divide
+    at: 2 // ZEROS"""
+    x = 2 // ZEROS
 
 
 @refused(n=INT)

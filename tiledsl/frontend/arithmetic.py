@@ -260,7 +260,8 @@ def python_operator(cx: Context, kind: str, *operands: Any) -> Any:
     except TypeError:
         described = " and ".join(cx.describe(x) for x in operands)
         raise cx.type_error(f"`{SYMBOLS[kind]}` does not exist for {described}") from None
-    except (ValueError, ArithmeticError, MemoryError) as error:
+    except (ValueError, ArithmeticError, MemoryError, Warning) as error:
+        # A warning of NumPy's is an exception where the user makes warnings errors.
         reason = error if str(error) else "out of memory"
         raise cx.value_error(f"`{SYMBOLS[kind]}`: {reason}") from None
 

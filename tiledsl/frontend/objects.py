@@ -13,7 +13,7 @@ methods with the context first and enters them in ``with`` statements::
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -72,13 +72,16 @@ class TracedObject:
     kind: ClassVar[str] = "object"  # what error messages call it
     only_with: ClassVar[str | None] = None  # how to write it, where it means nothing by itself
     properties: ClassVar[tuple[str, ...]] = ()  # names that ``attribute`` knows
+    renamed: ClassVar[Mapping[str, str]] = {}  # names of other texts -> what to write here
 
     def attribute(self, cx: Context, name: str) -> Any:
         """``object.name`` where the name is no traced method; raise through ``cx.error``."""
         names = [n for n in dir(self) if getattr(getattr(self, n), "__tiledsl_traced__", False)]
         names = sorted([*names, *self.properties])
         hint = f"it has: {', '.join(names)}" if names else None
-        if close := difflib.get_close_matches(name, names, n=2, cutoff=0.75):
+        if name in self.renamed:
+            hint = f"write {self.renamed[name]}"
+        elif close := difflib.get_close_matches(name, names, n=2, cutoff=0.75):
             hint = f"did you mean {' or '.join(close)}?"
         raise cx.type_error(f"a {self.kind} has no attribute {name!r}", hint=hint)
 

@@ -6,6 +6,9 @@ _COUNTS = "nothing: the compiler counts the arrivals of each barrier and initial
 _PLACED = "nothing: the compiler places tiles and barriers in shared memory"
 _ROLES = "`with td.role(name, warps=...)`: the compiler chooses the warps of each role"
 _BLACKWELL = "nothing for sm_90a: it belongs to Blackwell's tensor memory"
+_BLOCK_SCALED = "td.BlockwiseFP8TilePayload(...); block-scaled formats belong to Blackwell"
+_FILLED = "pipeline.producer().acquire()"
+_USED = "pipeline.consumer().acquire()"
 _RING = "td.InputTilePipeline(payload, num_group_stages=...)"
 _TILES = "td.TileArray(dtype, shape, number) in a payload, or td.shared(shape, dtype, number=...)"
 
@@ -17,10 +20,30 @@ INSTEAD: dict[str, str] = {
     "RingBuffer": _RING,
     "OutputTilePipeline": _BLACKWELL,
     "OutputKPipeline": _BLACKWELL,
+    "OutputStage": _BLACKWELL,
+    "OutputProducer": _BLACKWELL,
+    "OutputConsumer": _BLACKWELL,
+    "MmaStage": _BLACKWELL,
+    "MmaKStage": _BLACKWELL,
+    "EpilogueStage": _BLACKWELL,
+    "EpilogueKStage": _BLACKWELL,
     "EpilogueKContext": _BLACKWELL,
+    "PerKConsumerStage": _BLACKWELL,
+    "BlockScaledTilePayload": _BLOCK_SCALED,
     "TilePayload": "@td.payload on a class whose attributes are td.TileArray",
     "InputProducer": "pipeline.producer()",
     "InputConsumer": "pipeline.consumer()",
+    "InputProducerStage": _FILLED,
+    "ProducerStage": f"{_FILLED}, or acquire_producer() of a bare ring",
+    "ProducerTiles": _FILLED,
+    "StandardProducerStage": _FILLED,
+    "BlockScaledProducerStage": _FILLED,
+    "InputConsumerStage": _USED,
+    "ConsumerStage": f"{_USED}, or acquire_consumer() of a bare ring",
+    "ConsumerTiles": _USED,
+    "BlockScaledConsumerStage": _USED,
+    "BlockScaledInputProducer": "pipeline.producer()",
+    "BlockScaledInputConsumer": "pipeline.consumer()",
     "TileProducer": "pipeline.producer()",
     "StandardTileProducer": "pipeline.producer()",
     "RingBufferProducer": "pipeline.producer()",

@@ -330,5 +330,5 @@ def _python(cx: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
             )
     try:
         return function(*args, **kwargs)
-    except (TypeError, ValueError, ArithmeticError) as error:
+    except (TypeError, ValueError, ArithmeticError, Warning) as error:
         raise cx.value_error(f"{function.__name__}: {error}") from None

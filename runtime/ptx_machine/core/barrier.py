@@ -23,11 +23,13 @@ from tiledsl.runtime.ptx_machine.core.mbarrier import (
 from tiledsl.runtime.ptx_machine.core.order import (
     acquire,
     complete,
+    fence,
     object_cluster,
     object_mbarrier,
     object_named,
     proxy_fence,
     release,
+    release_fenced,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.core.raw import i64p, u64p
 from tiledsl.runtime.ptx_machine.core.sizes import (
@@ -49,6 +51,7 @@ from tiledsl.runtime.ptx_machine.isa.barrier_ops import (
     CLUSTER_WAIT,
     DROP,
     EXPECTS,
+    FENCE,
     INCREASE,
     MB_COMPLETE,
     MB_EXPECT,
@@ -62,6 +65,7 @@ from tiledsl.runtime.ptx_machine.isa.barrier_ops import (
     PARITY,
     PROXY_FENCE,
     RELAXED,
+    RELEASES,
     SETMAXNREG,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.opcodes import (
@@ -115,6 +119,9 @@ def _step_arrive(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if op == MB_INVAL:
             u64p(word_at(M, W, block, offset))[0] = np.uint64(0)
             continue
+        relaxed = op in (MB_EXPECT, MB_COMPLETE) or mode & RELAXED
+        if M.checks and relaxed:
+            release_fenced(M, W, warp, object_mbarrier(M, W, block, offset))
         if op == MB_EXPECT:
             update(M, W, block, offset, 0, given, 0, warp, number)
         elif op == MB_COMPLETE:
@@ -384,6 +391,9 @@ def step_barrier(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     if op == PROXY_FENCE:
         if M.checks:
             proxy_fence(M, W, warp)
+    elif op == FENCE:
+        if M.checks and columns[MODE] == RELEASES:
+            fence(M, W, warp)
     elif op == SETMAXNREG:
         return _step_registers(M, W, warp, row, mask)
     elif op == MB_PENDING:

@@ -115,11 +115,9 @@ def _integer_value(a: int, source: int, part: int) -> float:
         near = np.float64(x)
         if part == 0:
             return near
-        return (
-            np.float64(x - np.int64(near))
-            if near < 9.2e18
-            else np.float64(x - (1 << 62) - (1 << 62))
-        )
+        if near == 2.0**63:
+            return np.float64(x - (1 << 62) - (1 << 62))
+        return np.float64(x - np.int64(near))
     near = np.float64(a)
     if part == 0:
         return near

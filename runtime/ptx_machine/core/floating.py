@@ -98,6 +98,8 @@ def finish(x: float, rest: float, kind: int, mode: int) -> int:
     A float64 is already rounded.
     """
     rounding = mode & ROUNDING
+    if kind == F16 and mode & FTZ and is_subnormal(x, kind):
+        x = zeroed(x)  # before it is rounded: what is just below the normal numbers is zero
     if kind != F64:
         x = rounded(x, rest, kind, rounding)
     if mode & FTZ and is_subnormal(x, kind):

@@ -209,10 +209,16 @@ def add_floats(kind: int, a: int, b: int) -> int:
     return pack(total, kind)
 
 
-@compiled(b1, i64, u64, u64, state=False)
-def less_floats(kind: int, a: int, b: int) -> bool:
-    """a < b of two numbers."""
-    return unpack(a, kind) < unpack(b, kind)
+@compiled(u64, i64, u64, u64, i64, state=False)
+def end_float(kind: int, a: int, b: int, least: int) -> int:
+    """The least or greatest of two numbers; one that is no NaN, and -0 is less than +0."""
+    x, y = unpack(a, kind), unpack(b, kind)
+    if x != x or y != y:
+        if x == x:
+            return a
+        return b if y == y else pack(np.nan, kind)
+    first = np.signbit(x) == (least == 1) if x == y else (x < y) == (least == 1)
+    return a if first else b
 
 
 @compiled(u64, i64, u64, u64, state=False)

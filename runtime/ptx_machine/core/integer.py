@@ -66,6 +66,7 @@ from tiledsl.runtime.ptx_machine.isa.integer_ops import (
 from tiledsl.runtime.ptx_machine.opcodes import (
     D0,
     D1,
+    F16,
     F32,
     MODE,
     MODE2,
@@ -236,7 +237,9 @@ def _step_predicate(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if columns[OP] == SET:
             value = ZERO
             if result:
-                value = np.uint64(0x3F800000) if columns[TYPE2] == F32 else ones(32)
+                value = ones(32)
+                if columns[TYPE2] == F32 or columns[TYPE2] == F16:
+                    value = np.uint64(0x3F800000 if columns[TYPE2] == F32 else 0x3C00)
             lanes(M, W, warp, columns[D0])[lane] = value
         else:
             if columns[D0] >= 0:

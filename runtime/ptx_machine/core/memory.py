@@ -10,7 +10,7 @@ from tiledsl.runtime.ptx_machine.core.address import locate, space_of
 from tiledsl.runtime.ptx_machine.core.bits import ONE, ZERO, ones, signed, width
 from tiledsl.runtime.ptx_machine.core.common import count_lanes, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.conflicts import count_conflicts
-from tiledsl.runtime.ptx_machine.core.floats import add_floats, add_in_global, less_floats
+from tiledsl.runtime.ptx_machine.core.floats import add_floats, add_in_global, end_float
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none, u64
 from tiledsl.runtime.ptx_machine.core.order import ATOMIC, READ, WRITE
 from tiledsl.runtime.ptx_machine.core.raw import i64p, u8p, u16p, u32p, u64p
@@ -152,8 +152,8 @@ def modify(how: int, type_code: int, old: int, b: int, c: int) -> int:
     if how == A_ADD:
         return add_floats(type_code, old, b) if is_float else old + b
     if is_float:
-        less = less_floats(type_code, old, b)
-    elif S8 <= type_code <= S64:
+        return end_float(type_code, old, b, 1 if how == A_MIN else 0)
+    if S8 <= type_code <= S64:
         less = signed(old, width(type_code)) < signed(b, width(type_code))
     else:
         less = old < b

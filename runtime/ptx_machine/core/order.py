@@ -22,11 +22,15 @@ from tiledsl.runtime.ptx_machine.core.common import fault
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.raw import i32p, i64p, u64p
 from tiledsl.runtime.ptx_machine.core.sizes import AGENTS, NAMED, RECORDS
+from tiledsl.runtime.ptx_machine.isa.bulk_ops import CP_ASYNC
+from tiledsl.runtime.ptx_machine.opcodes import BULK as FAMILY_BULK
 from tiledsl.runtime.ptx_machine.opcodes import (
     F_IN_FLIGHT,
     F_OVERFLOW,
     F_PROXY,
     F_RACE,
+    FAMILY,
+    OP,
     RANK_SHIFT,
     SHARED_BASE,
 )  # fmt: skip
@@ -73,6 +77,8 @@ def order_reset(M: Any, W: Any) -> None:
     for k in range(total * M.ncomponents):
         i64p(M.clocks)[k] = 0
         i64p(M.proxies)[k] = 0
+        i64p(M.fences)[2 * k] = 0
+        i64p(M.fences)[2 * k + 1] = 0
     for k in range(M.ncomponents):
         i64p(M.agents)[k] = 1
     for warp in range(total):
@@ -132,6 +138,26 @@ def release(M: Any, W: Any, warp: int, number: int) -> None:
     i64p(_clock(M, W, warp))[warp * AGENTS] += 1
 
 
+@compiled(none, i64)
+def fence(M: Any, W: Any, warp: int) -> None:
+    """``fence.acq_rel``: relaxed operations of the warp behind it release what is before it."""
+    size = M.ncomponents
+    kept = i64p(M.fences + 8 * 2 * warp * size)
+    clock, proxy = i64p(_clock(M, W, warp)), i64p(_proxy(M, W, warp))
+    for k in range(size):
+        kept[k] = clock[k]
+        kept[size + k] = proxy[k]
+    clock[warp * AGENTS] += 1
+
+
+@compiled(none, i64, i64)
+def release_fenced(M: Any, W: Any, warp: int, number: int) -> None:
+    """A relaxed arrival at an object: only what lies before the warp's last fence goes along."""
+    kept = M.fences + 8 * 2 * warp * M.ncomponents
+    _join(M, W, _object_clock(M, W, number, _ARRIVING), kept)
+    _join(M, W, _object_clock(M, W, number, _ARRIVING_PROXY), kept + 8 * M.ncomponents)
+
+
 @compiled(i64, i64, i64)
 def _publish(M: Any, W: Any, warp: int, agent: int) -> int:
     """End an agent's epoch: whoever hears of it knows all that the agent has done so far."""
@@ -183,6 +209,13 @@ def proxy_fence(M: Any, W: Any, warp: int) -> None:
 # ------------------------------------------------------------------ accesses
 
 
+@compiled(b1, i64)
+def _by_threads(M: Any, W: Any, row: int) -> bool:
+    """Is a row a ``cp.async``? These copies are made in the generic proxy."""
+    columns = i64p(M.code + (row << 8))
+    return columns[FAMILY] == FAMILY_BULK and columns[OP] == CP_ASYNC
+
+
 @compiled(b1, i64, i64, i64, i64, i64, i64, i64)
 def _check(
     M: Any, W: Any, warp: int, agent: int, block: int, granule: int, which: int, kind: int, row: int
@@ -207,7 +240,8 @@ def _check(
             elif clock[component] < epoch:
                 code = F_RACE
             elif agent != GENERIC and component % AGENTS == GENERIC and how != READ:
-                code = F_PROXY if proxy[component] < epoch else 0
+                seen = proxy[component] >= epoch or _by_threads(M, W, row)
+                code = 0 if seen else F_PROXY
             if code != 0:
                 address = (block % M.cluster_size << RANK_SHIFT) + SHARED_BASE + 16 * granule
                 fault(M, W, code, warp, row, -1, address, i64(rows[k]) << 32 | component << 8 | how)

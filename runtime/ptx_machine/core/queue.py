@@ -14,6 +14,7 @@ import numpy as np
 from tiledsl.runtime.ptx_machine.core.address import in_arrays
 from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, row_of_box, rows_of, swizzled
 from tiledsl.runtime.ptx_machine.core.common import fault, random
+from tiledsl.runtime.ptx_machine.core.floats import add_in_global
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.mbarrier import complete_tx
 from tiledsl.runtime.ptx_machine.core.memory import modify, read_bytes, write_bytes
@@ -65,7 +66,8 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     TMA_REDUCE,
     TMA_STORE,
 )  # fmt: skip
-from tiledsl.runtime.ptx_machine.opcodes import EAGER, F_OVERFLOW, F_PENDING
+from tiledsl.runtime.ptx_machine.isa.memory_ops import A_ADD
+from tiledsl.runtime.ptx_machine.opcodes import EAGER, F64, F_OVERFLOW, F_PENDING
 
 
 @compiled(i64, i64)
@@ -98,7 +100,10 @@ def reduce_bytes(target: int, source: int, nbytes: int, size: int, kind: int, ho
     """Combine elements of global memory with those of a source."""
     for k in range(0, nbytes, size):
         old, new = read_bytes(target + k, size), read_bytes(source + k, size)
-        write_bytes(target + k, size, modify(how, kind, old, new, new))
+        if kind == F64 and how == A_ADD:
+            write_bytes(target + k, size, add_in_global(kind, old, new))
+        else:
+            write_bytes(target + k, size, modify(how, kind, old, new, new))
 
 
 @compiled(b1, i64, i64, i64)
@@ -115,6 +120,9 @@ def _tensor_row(M: Any, W: Any, entry: int, row: int, place: int) -> bool:
         # The part that lies inside; the rest of a load is zero.
         low = -first if first < 0 else 0
         high = columns[MAP_EXTENT] - first
+        if q[Q_KIND] == TMA_REDUCE:
+            # The H200 also changes what lies behind a row, up to a multiple of 16 bytes.
+            high = ((columns[MAP_EXTENT] * size + 15) & ~15) // size - first
         high = nbytes // size if high > nbytes // size else high
         if low < high:
             address = line + (first + low) * size

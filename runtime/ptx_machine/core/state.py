@@ -78,6 +78,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "ncomponents",  # of a vector clock: 3 for each warp of the cluster
         "clocks",  # i64 [warps][ncomponents]
         "proxies",  # i64 [warps][ncomponents]
+        "fences",  # i64 [warps][2][ncomponents]: both, as they were at the last fence
         "agents",  # i64 [ncomponents]
         "ngranules",  # of 16 bytes, in a block
         "record_counts",  # i32 [blocks][ngranules]

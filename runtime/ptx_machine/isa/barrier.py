@@ -129,6 +129,11 @@ def _cluster_wait(e: Encoder, m: Match) -> None:
 
 @TABLE.form("fence{.sem}.scope", sem="sc acq_rel acquire release", scope="cta cluster gpu sys")
 @TABLE.form("membar.level", level="cta gl sys")
+@TABLE.form("membar.proxy.alias")
+def _memory_fence(e: Encoder, m: Match) -> None:
+    e.emit(ops.FENCE, mode=0 if m["sem"] == "acquire" else ops.RELEASES)
+
+
 @TABLE.form("fence.mbarrier_init.release.cluster")
 @TABLE.form("fence.acquire.sync_restrict::shared::cluster.cluster")
 @TABLE.form("fence.release.sync_restrict::shared::cta.cluster")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiledsl.runtime.ptx_machine.forms import Match, Table
 from tiledsl.runtime.ptx_machine.isa import bulk_ops as ops
+from tiledsl.runtime.ptx_machine.isa.memory_ops import ATOMS
 from tiledsl.runtime.ptx_machine.opcodes import BULK, TYPE_CODES
 from tiledsl.runtime.ptx_machine.program import Encoder
 from tiledsl.runtime.ptx_machine.syntax import Address, Operand
@@ -81,7 +82,7 @@ def _store(e: Encoder, m: Match) -> None:
     b, displacement = e.address(m.operands[1])
     columns |= _extras(e, m, list(m.operands[2:]))
     if m["op"]:
-        columns["mode2"] = ops.REDUCTIONS.index(m["op"])
+        columns["mode2"] = ATOMS.index(m["op"])
     op = ops.TMA_REDUCE if m["op"] else ops.TMA_STORE
     e.emit(op, b=b, imm=displacement, **columns)
 
@@ -120,7 +121,7 @@ def _bulk_store(e: Encoder, m: Match) -> None:
     size = e.source(m.operands[2], "u32")
     columns = _extras(e, m, list(m.operands[3:]))
     if m["op"]:
-        columns["mode2"] = ops.REDUCTIONS.index(m["op"])
+        columns["mode2"] = ATOMS.index(m["op"])
         columns["type"] = TYPE_CODES[m["type"]]
     op = ops.BULK_REDUCE if m["op"] else ops.BULK_STORE
     e.emit(op, a=a, x3=target, b=b, imm=displacement, x0=size, **columns)
@@ -157,7 +158,10 @@ def _cp_async(e: Encoder, m: Match) -> None:
     if m["l2::cache_hint"]:
         e.source(operands.pop(), "b64")
     columns = {}
-    if operands:
+    if operands and (e.width(operands[0]) == 1 or getattr(operands[0], "negated", False)):
+        columns["c"], columns["x1"] = e.predicate(operands[0])
+        columns["mode"] = ops.IGNORE
+    elif operands:
         columns["c"] = e.source(operands[0], "u32")
     e.emit(ops.CP_ASYNC, a=a, x3=source, b=b, imm=displacement, x0=size, **columns)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tiledsl.runtime.ptx_machine.isa.memory_ops import ATOMS
+
 (
     TMA_LOAD, TMA_STORE, TMA_REDUCE, TMA_PREFETCH,
     BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_COPY, BULK_PREFETCH, BULK_COMMIT, BULK_WAIT,
@@ -11,10 +13,14 @@ from __future__ import annotations
 # MODE of TMA_*: an im2col copy; the multicast mask is in D. Of BULK_WAIT: sources read is enough.
 IM2COL, MULTICAST = 1, 2
 READ_ONLY = 1
+# MODE of CP_ASYNC: C is a predicate, X1 its negation: the source is ignored, zeros are written.
+IGNORE = 1
 # MODE of CP_ARRIVE: the arrival is one of those that the barrier counts.
 NOINC = 1
-# MODE2 of *_REDUCE.
-REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+# The second number of an F_TENSORMAP fault: the coordinate is no multiple of 16 bytes.
+OFF_GRANULE = -16
+# MODE2 of *_REDUCE: as of ATOM.
+REDUCTIONS = ATOMS[:8]
 
 # ------------------------------------------------------------------ a tensor map
 # In kernel parameters (128 bytes): MAGIC, and the number of a row of M.maps.

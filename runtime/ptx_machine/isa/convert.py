@@ -55,8 +55,9 @@ def _to_integer(e: Encoder, m: Match) -> None:
 
 
 @TABLE.form("cvt.rnd{.sat}.dtype.atype d, a", rnd="rn rz rm rp", dtype=_FLOATS, atype=_INTEGERS)
+@TABLE.form("cvt.rnd.ftz{.sat}.f32.atype d, a", rnd="rn rz rm rp", atype=_INTEGERS)
 def _from_integer(e: Encoder, m: Match) -> None:
-    _convert(e, m, ops.CVT, m["dtype"], m["atype"], _mode(m))
+    _convert(e, m, ops.CVT, m["dtype"] or "f32", m["atype"], _mode(m))
 
 
 @TABLE.form("cvt{.rnd}{.ftz}{.sat}.dtype.atype d, a", "cvt{.rnd}{.relu}{.satfinite}.dtype.atype d, a",
@@ -71,7 +72,14 @@ def _floats(e: Encoder, m: Match) -> None:
         raise e.refuse(f".{rounding} rounds to an integer of the same type")
     if narrows and not rounding:
         raise e.refuse("a rounding mode, as the result is narrower")
-    if rounding and not whole and not narrows and {target, source} != {"f16", "bf16"}:
+    if m["ftz"] and "f32" not in (target, source):
+        raise e.refuse(".ftz is about f32, which this has not")
+    widens_brain = source == "bf16" and target in (
+        "f32",
+        "f64",
+    )  # ptxas takes a mode that does nothing
+    rounds = narrows or widens_brain or {target, source} == {"f16", "bf16"}
+    if rounding and not whole and not rounds:
         raise e.refuse("no rounding mode: every value fits the result")
     _convert(e, m, ops.CVT, target, source, _mode(m) | (ops.TO_INTEGER if whole else 0))
 
@@ -83,7 +91,8 @@ def _tf32(e: Encoder, m: Match) -> None:
 
 @TABLE.form("cvt.rnd{.relu}{.satfinite}.dtype.f32 d, a, b", "cvt.rnd.satfinite.relu.dtype.f32 d, a, b",
             rnd="rn rz", dtype="f16x2 bf16x2")  # fmt: skip
-@TABLE.form("cvt.rn.satfinite{.relu}.dtype.f32 d, a, b", dtype="e4m3x2 e5m2x2")
+@TABLE.form("cvt.rn.satfinite{.relu}.dtype.f32 d, a, b", "cvt.rn.relu.satfinite.dtype.f32 d, a, b",
+            dtype="e4m3x2 e5m2x2")  # fmt: skip
 def _pair(e: Encoder, m: Match) -> None:
     """Two numbers into the halves of a register, the first into the upper one."""
     _convert(e, m, ops.CVT_PAIR, m["dtype"], "f32", _mode(m))
@@ -94,7 +103,8 @@ def _unpair(e: Encoder, m: Match) -> None:
     _convert(e, m, ops.CVT_UNPAIR, "f16x2", m["atype"], _mode(m))
 
 
-@TABLE.form("cvt.rn.satfinite{.relu}.dtype.f16x2 d, a", dtype="e4m3x2 e5m2x2")
+@TABLE.form("cvt.rn.satfinite{.relu}.dtype.f16x2 d, a", "cvt.rn.relu.satfinite.dtype.f16x2 d, a",
+            dtype="e4m3x2 e5m2x2")  # fmt: skip
 def _narrow_pair(e: Encoder, m: Match) -> None:
     _convert(e, m, ops.CVT_UNPAIR, m["dtype"], "f16x2", _mode(m))
 

@@ -284,9 +284,11 @@ def _setp(e: Encoder, m: Match) -> None:
 
 
 @TABLE.form("set.cmp.dtype.type d, a, b", "set.cmp.bool.dtype.type d, a, b, c", cmp=_CMP,
-            bool="and or xor", dtype="u32 s32 f32", type=_COMPARED)  # fmt: skip
+            bool="and or xor", dtype="u32 s32 f32 f16", type=_COMPARED)  # fmt: skip
 def _set(e: Encoder, m: Match) -> None:
-    _compared(e, m, ops.SET, m["dtype"], m["dtype"], TYPE_CODES[m["dtype"]])
+    dtype = m["dtype"]
+    result = "b16" if dtype == "f16" else dtype
+    _compared(e, m, ops.SET, result, result, TYPE_CODES[dtype])
 
 
 @TABLE.form("mov.type d, a", type=f"pred b16 b32 b64 {_NUMBERS} f32 f64 f16 bf16 f16x2 bf16x2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tiledsl.runtime.ptx_machine.forms import Match, Table
 from tiledsl.runtime.ptx_machine.isa import memory_ops as ops
 from tiledsl.runtime.ptx_machine.opcodes import (
+    BITS,
     CONST,
     GENERIC,
     GLOBAL,
@@ -15,7 +16,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
     TYPE_CODES,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.program import Encoder
-from tiledsl.runtime.ptx_machine.syntax import Operand, Vector
+from tiledsl.runtime.ptx_machine.syntax import Address, Operand, Vector
 
 TABLE = Table(MEMORY)
 
@@ -41,6 +42,10 @@ _PREFETCH = "L2::64B L2::128B L2::256B"
     "ld.sem.scope{.ss}{.l1}{.l2}{.l2::cache_hint}{.prefetch}{.vec}.type d, [a]{, policy}",
     "ld.mmio.relaxed.sys{.ss}.type d, [a]",
     "ld.global{.cop}{.l1}{.l2}.nc{.l1}{.l2}{.l2::cache_hint}{.prefetch}{.vec}.type d, [a]{, policy}",
+    # Orders that the manual does not have, and ptxas takes.
+    "ld{.cop}.nc{.l1}{.l2::cache_hint}{.prefetch}.global{.vec}.type d, [a]{, policy}",
+    "ld{.cop}{.l1}{.l2::cache_hint}{.prefetch}.global{.vec}.type d, [a]{, policy}",
+    "ldu{.global}{.vec}.type d, [a]",
     ss=_SS, cop=_CACHE, l1=_L1, l2=_L2, prefetch=_PREFETCH, vec="v2 v4 v8", type=_TYPES,
     sem="relaxed acquire", scope=_SCOPE, **{"l2::cache_hint": "L2::cache_hint"},
 )  # fmt: skip
@@ -103,13 +108,15 @@ _SEM = "relaxed acquire release acq_rel"
 _TWO = "exch and or xor"
 # The manual has the operation behind all others; ptxas takes them in any order, and libcu++ puts it
 # first.
-_FORMS = (
-    "{.sem}{.scope}{.ss}.op{.l2::cache_hint}.type",
-    "{.ss}.sem{.scope}.op{.l2::cache_hint}.type",
-    ".op{.sem}{.scope}{.ss}{.l2::cache_hint}.type",
-    ".op.ss{.sem}{.scope}{.l2::cache_hint}.type",
-    "{.sem}{.scope}{.ss}.add.noftz{.l2::cache_hint}.half",
-    ".add.noftz{.sem}{.scope}{.ss}{.l2::cache_hint}.half",
+_FORMS = tuple(
+    order.replace("OP", op)
+    for op in (".op", ".add.noftz")
+    for order in (
+        "{.sem}{.scope}{.ss}OP{.l2::cache_hint}",
+        "{.ss}{.sem}{.scope}OP{.l2::cache_hint}",
+        "OP{.sem}{.scope}{.ss}{.l2::cache_hint}",
+        "OP.ss{.sem}{.scope}{.l2::cache_hint}",
+    )
 )
 _ATOM_TYPES = {
     "exch": "b32 b64", "cas": "b16 b32 b64", "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64",
@@ -123,8 +130,38 @@ _WHERE = {
 }  # fmt: skip
 
 
-@TABLE.form(*(f"atom{form} d, [a], b{{, c}}{{, policy}}" for form in _FORMS), **_WHERE)
-@TABLE.form(*(f"red{form} [a], b{{, policy}}".replace(".sem", ".weaker") for form in _FORMS),
+_ENDS = tuple(form + (".half" if "noftz" in form else ".type") for form in _FORMS)
+_VECTORS = (
+    "{.sem}{.scope}.global.add{.noftz}{.l2::cache_hint}.vec.part",
+    "{.sem}{.scope}.global.vec.part.add{.noftz}{.l2::cache_hint}",
+)
+_PARTS = {"vec": "v2 v4 v8", "part": "f32 f16 bf16 f16x2 bf16x2", "noftz": "noftz"}
+
+
+@TABLE.form(*(f"atom{form} {{d}}, [a], {{b}}{{, policy}}" for form in _VECTORS), **_WHERE, **_PARTS)
+@TABLE.form(*(f"red{form} [a], {{b}}{{, policy}}" for form in _VECTORS), **_WHERE, **_PARTS)
+def _atom_vector(e: Encoder, m: Match) -> None:
+    """Element by element, each atomic on its own."""
+    kind, operands = m["part"], list(m.operands)
+    count, code = int(m["vec"][1:]), TYPE_CODES[m["part"]]
+    if (kind == "f32") == bool(m["noftz"]):
+        raise e.refuse(".add of .f32, and .add.noftz of the others")
+    results = [-1] * count
+    if m.instruction.opcode == "atom":
+        results = [e.result(o, kind) for o in _elements(operands.pop(0))]
+    base, displacement = e.address(operands.pop(0))
+    sources = [e.source(o, kind) for o in _elements(operands.pop(0))]
+    if not len(results) == len(sources) == count:
+        raise e.refuse(f"{count} registers, not {len(sources)}")
+    if len(operands) != (m["l2::cache_hint"] != ""):
+        raise e.refuse("a cache policy as last operand with .L2::cache_hint, and only then")
+    for k in range(count):
+        e.emit(ops.ATOM, type=code, type2=code, mode2=ops.A_ADD, d0=results[k], a=base, b=sources[k],
+               imm=displacement + k * BITS[code] // 8, space=GLOBAL)  # fmt: skip
+
+
+@TABLE.form(*(f"atom{form} d, [a], b{{, c}}{{, policy}}" for form in _ENDS), **_WHERE)
+@TABLE.form(*(f"red{form} [a], b{{, policy}}".replace(".sem", ".weaker") for form in _ENDS),
             weaker="relaxed release", **_WHERE)  # fmt: skip
 def _atom(e: Encoder, m: Match) -> None:
     how, kind = m["op"] or "add", m["type"] or m["half"]
@@ -181,7 +218,10 @@ def _mapa(e: Encoder, m: Match) -> None:
         e.emit(ops.RANK_OF, type2=TYPE_CODES["u32"], d0=d0, a=a, space=space)
 
 
-@TABLE.form("isspacep.ss p, a", ss="global local shared shared::cta shared::cluster const param")
+@TABLE.form(
+    "isspacep.ss p, a",
+    ss="global local shared shared::cta shared::cluster const param param::entry",
+)
 def _isspacep(e: Encoder, m: Match) -> None:
     a, d0 = e.source(m.operands[1], "u64"), e.result(m.operands[0], "pred")
     own = m["ss"] in ("shared", "shared::cta")
@@ -204,7 +244,15 @@ def _prefetch(e: Encoder, m: Match) -> None:
     primary="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
     secondary="L2::evict_first L2::evict_unchanged",
 )
+@TABLE.form(
+    "createpolicy.range{.global}.primary{.secondary}.b64 d, [a], primary, total",
+    primary="L2::evict_last L2::evict_normal L2::evict_first",
+    secondary="L2::evict_first L2::evict_unchanged",
+)
+@TABLE.form("createpolicy.cvt.L2.b64 d, a")
 def _policy(e: Encoder, m: Match) -> None:
-    if len(m.operands) > 1:
-        e.source(m.operands[1], "f32")
+    """The value only says where data stays in a cache: its operands do not matter here."""
+    for operand in m.operands[1:]:
+        if isinstance(operand, Address):
+            e.address(operand)
     e.emit(ops.POLICY, d0=e.result(m.operands[0], "b64"))

@@ -141,13 +141,15 @@ def _matrices(e: Encoder, m: Match, op: int, address: Operand, data: Operand, re
            imm=displacement, space=SHARED if m["ss"] else GENERIC)  # fmt: skip
 
 
-@TABLE.form("ldmatrix.sync.aligned.m8n8.num{.trans}{.ss}.b16 d, [a]", num="x1 x2 x4",
+@TABLE.form("ldmatrix.sync.aligned.m8n8.num{.trans}{.ss}.b16 d, [a]",
+            "ldmatrix.sync.aligned.num.m8n8{.trans}{.ss}.b16 d, [a]", num="x1 x2 x4",
             ss="shared shared::cta")  # fmt: skip
 def _ldmatrix(e: Encoder, m: Match) -> None:
     _matrices(e, m, ops.LDMATRIX, m.operands[1], m.operands[0], True)
 
 
-@TABLE.form("stmatrix.sync.aligned.m8n8.num{.trans}{.ss}.b16 [a], b", num="x1 x2 x4",
+@TABLE.form("stmatrix.sync.aligned.m8n8.num{.trans}{.ss}.b16 [a], b",
+            "stmatrix.sync.aligned.num.m8n8{.trans}{.ss}.b16 [a], b", num="x1 x2 x4",
             ss="shared shared::cta")  # fmt: skip
 def _stmatrix(e: Encoder, m: Match) -> None:
     _matrices(e, m, ops.STMATRIX, m.operands[0], m.operands[1], False)

@@ -90,6 +90,16 @@ class Pipeline(AnyPipeline):
         "wait_consumer_if_needed": "wait_empty_if_needed(ready)",
         "wait_producer_if_needed": "wait_full_if_needed(ready)",
         "acquire": "pipeline.producer().acquire() or pipeline.consumer().acquire()",
+        "init_barriers": "nothing: barriers are made with the pipeline, their arrivals are counted",
+        # Of the rings that came before it.
+        "get_slot": "pipeline.producer().acquire()",
+        "get_producer_tiles": "pipeline.producer().acquire()",
+        "get_consumer_tiles": "pipeline.consumer().acquire()",
+        "get_tile": "pipeline.consumer().acquire()",
+        "enqueue_tile": "stage.release(), or let the with block of the stage end",
+        "release_slot": "stage.release(), or let the with block of the stage end",
+        "arrive_empty_barriers": "nothing: the first lap finds each slot empty",
+        "get_expected_bytes": "nothing: the bytes of a stage are those of its loads",
     }
 
     contents: Contents

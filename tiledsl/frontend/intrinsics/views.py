@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tiledsl.codegen.ir import dtypes
 from tiledsl.codegen.ir.core import Value
@@ -44,9 +44,6 @@ def ready_flag(cx: Context, ready: object, what: str) -> tuple[Value, ...]:
 class AnyPipeline(TracedObject):
     """A ring with its name; subclasses say what their stages are."""
 
-    # What the model calls it, for whoever looks for that name here.
-    renamed: ClassVar[Mapping[str, str]] = {}
-
     name: ObjectName
 
     @property
@@ -64,13 +61,6 @@ class AnyPipeline(TracedObject):
         """Acquire the next stage of a side."""
         acquire = tile.AcquireProducer if side == "producer" else tile.AcquireConsumer
         return self.hold(side, cx.emit(acquire(self.ring, ready=ready)))
-
-    def attribute(self, cx: Context, name: str) -> Any:
-        if name in self.renamed:
-            raise cx.type_error(
-                f"a {self.kind} has no attribute {name!r}", hint=f"write {self.renamed[name]}"
-            )
-        return super().attribute(cx, name)
 
     # ------------------------------------------------------------------ without the views
 
@@ -139,6 +129,7 @@ class View(TracedObject):
     """One side of a pipeline. It may stand in a ``with`` statement and binds itself."""
 
     side: ClassVar[str]
+    renamed: ClassVar[Mapping[str, str]] = {"get_tiles": "acquire()"}
 
     pipeline: AnyPipeline
 
