@@ -294,7 +294,8 @@ def step_wgmma(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         for i in range(columns[NVEC] + (4 if mode & A_REGISTERS else 0)):
             at = columns[VEC] + i if i < columns[NVEC] else columns[VEC2] + i - columns[NVEC]
             place = warp * M.nregs + i64p(M.vectors)[at]
-            if i64p(M.stamps)[place] == W[warp].wgmma_fences:
+            # Without any fence so far, not even the first product may be issued.
+            if i64p(M.stamps)[place] == W[warp].wgmma_fences or W[warp].wgmma_fences == 0:
                 fault(M, W, F_WGMMA_FENCE, warp, number, -1, i64p(M.vectors)[at], 0)
                 return FAULTED
             if i < columns[NVEC]:
