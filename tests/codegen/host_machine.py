@@ -3,8 +3,8 @@
 Each inline asm becomes a call of Python, which interprets its text: the instructions that tiledsl
 emits for memory, with registers, predicates and labels. Shared memory is a byte array; global
 memory is that of the arrays that the kernel is given, and anything else is a fault. The threads
-run one after the other, each warp twice: the first pass collects the addresses that all lanes
-give to ``ldmatrix``, the second has the effects.
+run one after the other. Where a kernel has ``ldmatrix``, each warp runs twice: the first pass
+collects the addresses that all lanes give to it, the second has the effects.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ class HostMachine:
         self.callback = _PLAY(self._play)
         binding.add_symbol("host_play", ctypes.cast(self.callback, ctypes.c_void_p).value)
         self.kernel = HostKernel(kernel, self._text)
+        self.matrices = any("ldmatrix" in opcode for p, *_ in self.texts for _, opcode, _ in p)
         self.fault: BaseException | None = None
 
     # ------------------------------------------------------------------------------- LLVM
@@ -108,7 +110,8 @@ class HostMachine:
         for warp in range(self.plan.threads // 32):
             self.addresses: dict[tuple[int, int], int] = {}
             self.stores: dict[int, dict[int, tuple[int, list[int], bool]]] = {}
-            for self.dry in (True, False):
+            for dry in (True, False) if self.matrices else (False,):
+                self.dry = dry
                 for self.lane in range(32):
                     self.number = 0
                     self.kernel(arrays, thread=32 * warp + self.lane)
@@ -288,16 +291,34 @@ def _parse(text: str) -> list[tuple[str, str, str]]:
 _WIDTH = re.compile(r"\.(?:[buf])(8|16|32|64)$")
 
 
+_PARTS = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
+
+
+@cache
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in _PARTS.findall(text)]
+
+
+@cache
+def _names(operand: str) -> list[str]:
+    return [name.strip() for name in operand.strip("{} ").split(",")]
+
+
+@cache
+def _bits(opcode: str) -> int:
+    width = _WIDTH.search(opcode)
+    assert width is not None, opcode
+    return int(width[1])
+
+
 class _Interpreter:
     def __init__(self, machine: HostMachine, registers: dict[str, int]) -> None:
         self.machine = machine
         self.registers = registers
 
     def value(self, operand: str) -> int:
-        operand = operand.strip()
-        if re.match(r"-?\d", operand):
-            return int(operand)
-        return self.registers[operand]
+        found = self.registers.get(operand)
+        return int(operand) if found is None else found
 
     def address(self, operand: str) -> int:
         base, _, more = operand.strip("[] ").partition("+")
@@ -323,16 +344,15 @@ class _Interpreter:
     def step(self, opcode: str, text: str) -> None:
         family = opcode.split(".", maxsplit=1)[0]
         method = getattr(self, "_" + family, None)
-        parts = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", text)
         if opcode.startswith(("cp.async.bulk.tensor", "cp.reduce", "createpolicy")) or not method:
             if not self.machine.dry:
                 given = tuple(self.registers[k] for k in sorted(self.registers, key=_number))
                 self.machine.block.issued.append((f"{opcode} {text}", given))
             return
-        method(opcode, parts)
+        method(opcode, _parts(text))
 
     def _mov(self, opcode: str, parts: list[str]) -> None:
-        self.registers[parts[0].strip()] = self.value(parts[1])
+        self.registers[parts[0]] = self.value(parts[1])
 
     def _setp(self, opcode: str, parts: list[str]) -> None:
         a, b = self.value(parts[1]) & 0xFFFFFFFF, self.value(parts[2]) & 0xFFFFFFFF
@@ -340,11 +360,11 @@ class _Interpreter:
         holds = {"eq": a == b, "ne": a != b, "lt": a < b, "ge": a >= b}[kind]
         if ".and." in opcode:
             holds = holds and bool(self.value(parts[3]))
-        self.registers[parts[0].strip()] = int(holds)
+        self.registers[parts[0]] = int(holds)
 
     def _arithmetic(self, parts: list[str], function: Any, bits: int = 32) -> None:
         values = [self.value(part) for part in parts[1:]]
-        self.registers[parts[0].strip()] = function(*values) & ((1 << bits) - 1)
+        self.registers[parts[0]] = function(*values) & ((1 << bits) - 1)
 
     def _add(self, opcode: str, parts: list[str]) -> None:
         self._arithmetic(parts, lambda a, b: a + b)
@@ -371,10 +391,7 @@ class _Interpreter:
 
     def _ld(self, opcode: str, parts: list[str]) -> None:
         space = opcode.split(".")[1]
-        names = [n.strip() for n in parts[0].strip("{} ").split(",")]
-        width = _WIDTH.search(opcode)
-        assert width is not None
-        nbytes = int(width[1]) // 8
+        names, nbytes = _names(parts[0]), _bits(opcode) // 8
         self._count(opcode)
         data = self.machine.read(space, self.address(parts[1]), nbytes * len(names))
         for n, name in enumerate(names):
@@ -382,10 +399,7 @@ class _Interpreter:
 
     def _st(self, opcode: str, parts: list[str]) -> None:
         space = opcode.split(".")[1]
-        names = [n.strip() for n in parts[1].strip("{} ").split(",")]
-        width = _WIDTH.search(opcode)
-        assert width is not None
-        bits = int(width[1])
+        names, bits = _names(parts[1]), _bits(opcode)
         self._count(opcode)
         values = [self.value(name) & ((1 << bits) - 1) for name in names]
         data = b"".join(value.to_bytes(bits // 8, "little") for value in values)
@@ -424,7 +438,7 @@ class _Interpreter:
             self._complete(self.address(parts[0]), self.value(parts[1]))
 
     def _ldmatrix(self, opcode: str, parts: list[str]) -> None:
-        names = [n.strip() for n in parts[0].strip("{} ").split(",")]
+        names = _names(parts[0])
         address = self.address(parts[1])
         for name, word in zip(
             names,
@@ -434,7 +448,7 @@ class _Interpreter:
             self.registers[name] = word
 
     def _stmatrix(self, opcode: str, parts: list[str]) -> None:
-        names = [n.strip() for n in parts[1].strip("{} ").split(",")]
+        names = _names(parts[1])
         words = [self.value(n) & 0xFFFFFFFF for n in names]
         self.machine.store_matrices(self.address(parts[0]), words, ".trans" in opcode)
 

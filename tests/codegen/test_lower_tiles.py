@@ -119,7 +119,9 @@ def views(extents: tuple[int, ...], dtype: DType, rng: np.random.Generator) -> d
 def test_tiles_come_from_and_go_to_any_tensor(dtype: DType, parts: int) -> None:
     seed = np.random.SeedSequence().entropy
     rng = np.random.default_rng(seed)
-    for shape, layout in layouts(parts):
+    found = layouts(parts)
+    for place in rng.permutation(len(found))[:3]:
+        shape, layout = found[place]
         rank = int(rng.integers(len(shape), 4))
         kernel = copy_kernel(shape, layout, dtype, rank, parts)
         machine = HostMachine(kernel)
@@ -187,7 +189,7 @@ SWIZZLES = [0, 32, 64, 128]
 def shared_shapes(dtype: DType, swizzle: int, parts: int) -> list[tuple[tuple[int, int], bool]]:
     """(shape of the view, whether it is transposed) of tiles that such a swizzle fits."""
     found = []
-    for shape in [(64, 8), (64, 24), (64, 64), (128, 40), (192, 16), (64, 72)]:
+    for shape in [(64, 8), (64, 24), (128, 16), (192, 8), (64, 72)]:
         view = (shape[0] * parts, shape[1])
         for transposed in (False, True):
             row = view[0 if transposed else 1] * dtype.itemsize
@@ -219,15 +221,18 @@ def shared_kernel(
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("dtype", BY_SIZE, ids=str)
 def test_shared_tiles_lie_as_a_copy_would_write_them(dtype: DType, swizzle: int) -> None:
-    rng = np.random.default_rng()
+    seed = np.random.SeedSequence().entropy
+    rng = np.random.default_rng(seed)
     for parts in (1, 2):
-        for view, transposed in shared_shapes(dtype, swizzle, parts):
+        shapes = shared_shapes(dtype, swizzle, parts)
+        for place in rng.permutation(len(shapes))[:2]:
+            view, transposed = shapes[place]
             shared = SharedTile(view, dtype, swizzle, transposed)
             layout = fragment(parts, *view)
             values = random(view, dtype, rng)
             lying = values.T if transposed else values
             lying = stored(shared, np.ascontiguousarray(lying))
-            what = f"{shared} over {parts} parts"
+            what = f"{shared} over {parts} parts, seed {seed}"
             kernel, where = shared_kernel(view, layout, shared, load=False, parts=parts)
             block = HostMachine(kernel).run([values])
             assert bytes(block.shared[where : where + len(lying)]) == lying, f"store to {what}"

@@ -12,8 +12,6 @@ from tests.kernels.family.registry import Run, problems
 from tests.kernels.oracle import fresh_seed
 from tests.kernels.places import Emulator
 
-pytestmark = pytest.mark.timeout(600)  # the first one may compile the machine
-
 CASES = [(subject, name) for subject, cases in FAMILY.items() for name in cases]
 
 

@@ -15,8 +15,6 @@ import pytest
 import tiledsl as td
 from tests.kernels.oracle import difference, fresh_seed, reference
 
-pytestmark = pytest.mark.timeout(600)  # the first one may compile the machine
-
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 POLICIES = ("eager", "late", "random", "pct")
 GEMMS: dict[str, tuple[str, dict[str, Any]]] = {

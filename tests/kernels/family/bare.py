@@ -110,12 +110,13 @@ def tokens(x: td.Tensor, y: td.Tensor, n: td.int32, *, stages: td.Constant[int] 
 def _doubled(run: Run, kernel: td.Kernel) -> Iterator[str]:
     for stages in (1, 2, 3):
         for n in run.trips(stages):
-            x = run.rng.integers(-50, 50, (max(1, n) * ROWS, COLUMNS)).astype(np.float16)
-            y = run.output((max(1, n) * ROWS, COLUMNS), "float16")
+            shape = max(1, run.tiled(n, ROWS)), run.tiled(1, COLUMNS, 8)
+            x = run.rng.integers(-50, 50, shape).astype(np.float16)
+            y = run.output(shape, "float16")
             kernel(run.place.put(x), y, n, stages=stages)
             expected = 2 * x
             expected[n * ROWS :] = np.nan
-            yield run.same(y, expected, f"{n} tiles, {stages} stages")
+            yield run.same(y, expected, f"{n} tiles of {shape}, {stages} stages")
 
 
 @case

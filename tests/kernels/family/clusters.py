@@ -118,7 +118,7 @@ def shared_tiles(run: Run) -> Iterator[str]:
 def parts_of_tiles(run: Run) -> Iterator[str]:
     """The other way for the same shapes of clusters."""
     for cluster, partitioned in (((2, 1), False), ((1, 2), True), ((2, 2), False), ((4, 1), True)):
-        for shape in (run.extent(), run.extent(8), 200), (1, 8, 8), (300, 264, 328):
+        for shape in (*run.shapes(3, 64), (300, 264, 328)):
             kernel = clustered(multicast_gemm, cluster)
             wrong = run.product(kernel, shape, stages=3, partitioned=partitioned)
             yield wrong and f"cluster {cluster}: {wrong}"
@@ -129,7 +129,8 @@ def remote_arrivals(run: Run) -> Iterator[str]:
     for cluster in ((2,), (4,)):
         size = prod(cluster)
         for n in run.trips(2):
-            x = run.rng.integers(-50, 50, (max(1, n) * 64, 32)).astype(np.float32)
+            shape = max(1, run.tiled(n, 64)), run.tiled(1, 32, 4)
+            x = run.rng.integers(-50, 50, shape).astype(np.float32)
             y = run.output((2 * size, *x.shape))
             clustered(hand_made, cluster)[2 * size](run.place.put(x), y, n)
             expected = x + (np.arange(2 * size) % size).astype(np.float32)[:, None, None]
@@ -141,11 +142,12 @@ def remote_arrivals(run: Run) -> Iterator[str]:
 def batons(run: Run) -> Iterator[str]:
     for cluster in ((2, 1), (2, 2)):
         size = prod(cluster)
-        for n in run.trips(2):
-            y = run.output((2 * size, max(1, n) * 64, 8), "int32")
+        for n in run.trips(1, 2):
+            rows, columns = max(1, run.tiled(n, 64)), run.tiled(1, 8)
+            y = run.output((2 * size, rows, columns), "int32")
             clustered(around, cluster)[2 * size](y, n)
-            rounds, ranks = np.arange(max(1, n)).repeat(64), np.arange(2 * size) % size
+            rounds, ranks = np.arange(rows) // 64, np.arange(2 * size) % size
             expected = np.where(
                 rounds < n, rounds * size + ranks[:, None], -1
-            )[..., None].repeat(8, 2).astype(np.int32)  # fmt: skip
+            )[..., None].repeat(columns, 2).astype(np.int32)  # fmt: skip
             yield run.same(y, expected, f"{n} rounds, cluster {cluster}")

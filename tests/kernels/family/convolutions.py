@@ -91,8 +91,10 @@ def _convolved(run: Run, problem: Unfold, filters: int, stages: int) -> str:
     channels = problem.shape[-1]
     x = run.normal(problem.shape)
     w = run.normal((prod(window), filters, channels))
-    columns = np.moveaxis(problem.expected(x), 0, 1).reshape(-1, prod(window) * channels)
-    rows = np.moveaxis(w, 0, 1).reshape(filters, -1)
+    columns = np.moveaxis(problem.expected(x), 0, 1).reshape(
+        problem.shape[0] * prod(problem.counts), prod(window) * channels
+    )
+    rows = np.moveaxis(w, 0, 1).reshape(filters, prod(window) * channels)
     y = run.output((len(columns), filters))
     conv(
         run.place.put(x), run.place.put(w), y, window=window, pad=pad, stride=stride, stages=stages
@@ -124,8 +126,10 @@ def convolutions(run: Run) -> Iterator[str]:
 
 @case
 def taps(run: Run) -> Iterator[str]:
-    """A trip for each tap: around the number of stages. A window has at least one."""
+    """A trip for each tap: around the number of stages. A window has one, so 0 is no channels."""
     for stages in (1, 3):
-        for trips in run.trips(stages)[1:]:
-            problem = _problem(2, (trips + 20,), 40, (trips,), 1, 1)
-            yield _convolved(run, problem, 72, stages)
+        for trips in run.trips(stages):
+            for images, filters in ((5, 136), (1, 40)):  # several tiles, and one
+                channels = 40 if trips else 0
+                problem = _problem(images, (trips + 20,), channels, (max(1, trips),), 1, 1)
+                yield _convolved(run, problem, filters, stages)

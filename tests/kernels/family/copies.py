@@ -64,9 +64,9 @@ def ranks(run: Run) -> Iterator[str]:
 @case
 def trips(run: Run) -> Iterator[str]:
     """One block, so that its trips are the boxes."""
-    for stages in (1, 2):
+    for stages in (1, 2, 3):
         for boxes in run.trips(stages):
-            size = max(0, boxes * 64 - 8 * int(run.rng.integers(0, 8)))
+            size = run.tiled(boxes, 64, 8)
             x, y = run.normal((size,)), run.output((size,), "bfloat16")
             copy_boxes[1](run.place.put(x), y, box=(64,), stages=stages)
             yield run.same(y, x, f"{size} elements")
@@ -138,7 +138,8 @@ def swizzles(run: Run) -> Iterator[str]:
 def swizzled_registers(run: Run) -> Iterator[str]:
     for swizzle in (128, 64, 32, 0, None):
         for n in run.trips(2):
-            x = run.rng.integers(-50, 50, (max(1, n) * 64, 64)).astype(np.float16)
+            shape = max(1, run.tiled(n, 64)), run.tiled(1, 64, 8)
+            x = run.rng.integers(-50, 50, shape).astype(np.float16)
             y = run.output(x.shape, "float16")
             unswizzled(run.place.put(x), y, n, swizzle=swizzle)
             expected = x + np.float16(1)
@@ -157,12 +158,23 @@ def strided(run: Run) -> Iterator[str]:
             y = run.output((rows, x.shape[1]), "bfloat16")
             unfold.skip_rows(run.place.put(x), y, step=step, BM=24)
             yield run.same(y, x[::step], f"{rows} rows, step {step}")
+    for trips in run.trips(3):  # tiles of one block
+        x = run.normal((2 * run.tiled(trips, 24), 40))
+        y = run.output((len(x) // 2, 40), "bfloat16")
+        unfold.skip_rows[1](run.place.put(x), y, step=2, BM=24)
+        yield run.same(y, x[::2], f"{trips} tiles")
 
 
 @case
 def unfolded(run: Run) -> Iterator[str]:
     """im2col loads of one to three spatial dimensions, exactly."""
-    for problem in (*unfold.UNFOLDS, *(unfold.random_unfold(run.rng) for _ in range(2))):
+    # A trip of the loop for each tap of the first of these; none without images.
+    by_taps = [
+        unfold.Unfold((2 if n else 0, n + 9, 40), (max(1, n),), *[(k,) for k in (1, 1, 1, 1)])
+        for n in run.trips(3)
+    ]
+    some = (unfold.random_unfold(run.rng) for _ in range(2))
+    for problem in (*by_taps, *unfold.UNFOLDS, *some):
         x = unfold.random_bits(run.rng, problem.shape, problem.dtype)
         expected = problem.expected(x)
         y = run.output(expected.shape, problem.dtype)

@@ -149,7 +149,7 @@ def _moved(exact: Array, error: Array, slope: float, dtype: str) -> Reference:
 def activations(run: Run) -> Iterator[str]:
     for activation, (function, slope) in ACTIVATIONS.items():
         dtype = ("bfloat16", "float32")[slope == 1.0]
-        for m, n, k in list(run.shapes(2, 64))[:: 1 if activation is relu else 2]:
+        for m, n, k in run.shapes(2, 64):
             a, b = run.normal((m, k)), run.normal((n, k))
             rows, columns = run.normal((m,), "float32"), run.normal((n,))
             c = run.output((m, n), dtype)
@@ -169,10 +169,13 @@ def residuals(run: Run) -> Iterator[str]:
         (add_residual, 1, "bfloat16"),
         (below_diagonal, 2, "float32"),
     ):
-        for m, n, k in run.shapes(3, 64):
+        # Last, tiles of one block: trips of the residual's ring.
+        tiles = [(1, run.tiled(trips, 64), 40, 72) for trips in run.trips(stages)]
+        for grid, m, n, k in (*((None, *shape) for shape in run.shapes(3, 64)), *tiles):
+            kernel = gemm_residual[grid] if grid else gemm_residual
             a, b, r = run.normal((m, k)), run.normal((n, k)), run.normal((m, n), dtype)
             c = run.output((m, n), "bfloat16")
-            gemm_residual(*map(run.place.put, (a, b, r)), c, epilogue=epilogue, residuals=stages)
+            kernel(*map(run.place.put, (a, b, r)), c, epilogue=epilogue, residuals=stages)
             exact, error = accumulated(a, b)
             added = r.astype(np.float64)
             exact = exact + (np.tril(added) if epilogue is below_diagonal else added)

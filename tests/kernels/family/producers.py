@@ -176,7 +176,7 @@ def bulk_copies(run: Run) -> Iterator[str]:
     for dtype, stages in (("float32", 2), ("float16", 3)):
         unit = 16 // np.dtype(dtype).itemsize
         for trips in run.trips(stages):
-            columns = max(0, trips * 64 - unit * int(run.rng.integers(0, 64 // unit)))
+            columns = run.tiled(trips, 64, unit)
             rows = int(run.rng.integers(1, 64))
             x = run.rng.integers(-20, 21, (rows, columns)).astype(numpy_dtype(dtype))
             factors = run.rng.integers(-20, 21, (2, columns)).astype(numpy_dtype(dtype))

@@ -22,6 +22,8 @@ from tests.kernels.places import Emulator, Gpu, Place, poisoned
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, int, int]
 
+ONE_TILE = 40  # what fits into a single tile of every kernel here
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -48,23 +50,30 @@ class Run:
         whole[..., : x.shape[-1]] = x
         return self.place.put(whole)[..., : x.shape[-1]]
 
-    def trips(self, stages: int) -> list[int]:
-        """Trip counts around the number of stages; some long ones for large runs."""
-        counts = sorted({0, 1, stages - 1, stages, stages + 1, 2 * stages + 1})
+    def trips(self, *stages: int) -> list[int]:
+        """Trip counts around the stages of each ring; some long ones for large runs."""
+        counts = sorted({n for s in stages for n in (0, 1, s - 1, s, s + 1, 2 * s + 1)})
         return counts + ([int(n) for n in self.rng.integers(8, 40, 2)] if self.large else [])
+
+    def tiled(self, trips: int, size: int, unit: int = 1) -> int:
+        """A ragged extent of so many tiles of ``size``, a multiple of ``unit``."""
+        return trips * size - (unit * int(self.rng.integers(0, size // unit)) if trips else 0)
 
     def extent(self, unit: int = 1) -> int:
         """A random extent, a multiple of ``unit``: less than a tile to several of them."""
         return unit * int(self.rng.integers(1, (1200 if self.large else 200) // unit))
 
-    def shapes(self, stages: int, depth: int, unit: int = 8) -> Iterator[Shape]:
-        """(M, N, K) ragged in each extent, one for each trip count of a loop over ``depth``.
+    def shapes(self, stages: int | tuple[int, ...], depth: int, unit: int = 8) -> Iterator[Shape]:
+        """(M, N, K) ragged in each extent, two for each trip count of a loop over ``depth``.
 
-        N and K are multiples of ``unit``; M is free.
+        The first has several tiles, so that a block may run the loop more than once and the ring
+        goes on where it was; the second has one, so that the ring's stages are filled exactly as
+        often as there are trips. N and K are multiples of ``unit``; M is free.
         """
-        for trips in self.trips(stages):
-            ragged = unit * int(self.rng.integers(0, depth // unit)) if trips else 0
-            yield self.extent(), self.extent(unit), trips * depth - ragged
+        for trips in self.trips(*(stages if isinstance(stages, tuple) else (stages,))):
+            yield self.extent(), self.extent(unit), self.tiled(trips, depth, unit)
+            m, n = self.rng.integers(1, (ONE_TILE + 1, ONE_TILE // unit + 1))
+            yield int(m), unit * int(n), self.tiled(trips, depth, unit)
 
     def product(
         self,

@@ -72,14 +72,16 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Reference:
 @case
 def keys_values(run: Run) -> Iterator[str]:
     for stages in ((1, 1), (2, 3)):
-        for trips in run.trips(stages[1]):
-            m = run.extent()
-            n = max(0, trips * BN - int(run.rng.integers(0, 64)))
+        shapes = [(m, run.tiled(trips, BN)) for trips in run.trips(*stages)
+                  for m in (run.extent(), run.tiled(1, BM))]  # fmt: skip
+        laps = [(run.tiled(trips, BM), 72) for trips in run.trips(1)]  # of queries in one block
+        for number, (m, n) in enumerate(shapes + laps):
+            kernel = keys_and_values if number < len(shapes) else keys_and_values[1]
             depth = 8 * int(run.rng.integers(1, 9))
             q, k, v = (run.normal((rows, depth)) for rows in (m, n, n))
             o = run.output((m, depth))
             arguments = map(run.place.put, (q, k, v))
-            keys_and_values(*arguments, o, k_stages=stages[0], v_stages=stages[1])
+            kernel(*arguments, o, k_stages=stages[0], v_stages=stages[1])
             yield run.check(o, _attention(q, k, v), f"{m} x {n} x {depth}, stages {stages}")
 
 
@@ -128,7 +130,7 @@ def relay(
 def relays(run: Run) -> Iterator[str]:
     """From float32 to bfloat16 on the way, and without a change of dtype."""
     for dtype, stages in (("float32", (2, 1)), ("bfloat16", (1, 3))):
-        for m, n, k in run.shapes(stages[1], 64):
+        for m, n, k in run.shapes(stages, 64):
             a, b = run.normal((m, k), dtype), run.normal((n, k))
             c = run.output((m, n))
             relay(*map(run.place.put, (a, b)), c, stages=stages[0], relayed=stages[1])

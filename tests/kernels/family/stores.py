@@ -67,6 +67,12 @@ def combined(run: Run) -> Iterator[str]:
             moves.run_combine(run.place, run.rng, kind, dtype, shared=bool(number % 2), blocks=3)
         except AssertionError as error:
             yield str(error)
+    for tiles in run.trips(2):  # of a block, in rows of ragged tiles
+        x = run.rng.integers(0, 99, (3, run.tiled(tiles, 64), 28)).astype(np.int32)
+        start = run.rng.integers(0, 99, x.shape[1:]).astype(np.int32)
+        y = run.place.put(start.copy())
+        moves.combine[3](run.place.put(x), y, kind="add", shared=True)
+        yield run.same(y, start + x.sum(0, np.int32), f"{tiles} tiles")
 
 
 @td.kernel(grid=td.persistent)
@@ -112,9 +118,9 @@ def by_threads(run: Run) -> Iterator[str]:
     """Rows of odd pitch, and a transposed result."""
     for dtype in ("float32", "bfloat16"):
         for number, (m, n, k) in enumerate(run.shapes(2, 32)):
-            n = n + 1 - n % 2 if number % 3 else n  # b has n rows, so any n will do
+            n = n - 1 + n % 2 if number % 3 else n  # b has n rows, so any n will do
             a, b = run.normal((m, k)), run.normal((n, k))
-            if number % 2:
+            if number // 2 % 2:  # two shapes for each trip count
                 c = run.padded(np.full((m, n), np.nan, numpy_dtype(dtype)), n + 3 - n % 2)
             else:
                 c = run.output((n, m), dtype).T
@@ -143,7 +149,8 @@ def through_shared(x: td.Tensor, y: td.Tensor, n: td.int32, *, stages: td.Consta
 def shared_tiles(run: Run) -> Iterator[str]:
     for stages in (1, 3):
         for n in run.trips(stages):
-            x = run.rng.integers(1, 50, (max(1, n) * 64 - 3, 32)).astype(np.float32)
+            shape = max(1, run.tiled(n, 64)), run.tiled(1, 32, 4)
+            x = run.rng.integers(1, 50, shape).astype(np.float32)
             y = run.output(x.shape)
             through_shared(run.place.put(x), y, n, stages=stages)
             expected = -x

@@ -135,8 +135,10 @@ def in_turns(run: Run) -> Iterator[str]:
             yield run.product(
                 ping_pong, shape, stages=stages, replicas=replicas, warps=warps, BM=16 * warps
             )
-    for tiles in (1, 2, 3, 9):  # a block's tiles: fewer than turns, and ragged
-        yield run.product(ping_pong, (64 * tiles - 1, 8, 200), stages=2, replicas=3)
+    for replicas in (2, 3):
+        for tiles in (*run.trips(replicas), 9):  # of one block: fewer than turns, and laps
+            shape = run.tiled(tiles, 64), 8, 200
+            yield run.product(ping_pong[1], shape, stages=2, replicas=replicas)
 
 
 @case
@@ -155,7 +157,9 @@ def all_of_it(run: Run) -> Iterator[str]:
 @case
 def both_ways(run: Run) -> Iterator[str]:
     for replicas, stages in ((2, 1), (3, 2)):
-        for trips in run.trips(stages):
-            m = max(0, trips * 64 - int(run.rng.integers(0, 64)))
-            shape = (m, run.extent(8), 8 * int(run.rng.integers(1, 9)))
-            yield run.product(shared_weights, shape, stages=stages, replicas=replicas)
+        for trips in run.trips(stages):  # of the ring in turns, then of the one read by all
+            for n in (run.extent(8), run.tiled(1, 64, 8)):
+                shape = run.tiled(trips, 64), n, 8 * int(run.rng.integers(1, 9))
+                yield run.product(shared_weights, shape, stages=stages, replicas=replicas)
+            shape = run.extent(), run.tiled(trips, 64, 8), 8 * int(run.rng.integers(1, 9))
+            yield run.product(shared_weights[1], shape, stages=stages, replicas=replicas)
