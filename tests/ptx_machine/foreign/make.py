@@ -1,0 +1,75 @@
+"""Makes the PTX of this folder anew: ``python -m tests.ptx_machine.foreign.make [numba_cuda|nvcc]``.
+
+numba_cuda/*.ptx needs ``pip install 'numba-cuda[cu13]'`` (it brings NVVM, NVRTC and libdevice; no
+GPU, no driver); nvcc/*.ptx needs the CUDA toolkit's nvcc. Tests need neither: they run what lies
+here.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+NVCC = ("-arch=sm_90a", "-std=c++17", "-O3", "-lineinfo", "-ptx")
+
+
+def numba_cuda() -> None:
+    """Compile the kernels of numba_cuda/kernels.py."""
+    from numba import cuda  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from numba.cuda import dispatcher  # type: ignore[import-not-found,unused-ignore]
+
+    # What a device function is compiled for: the current device, which there need not be.
+    target = SimpleNamespace(compute_capability=(9, 0))
+    dispatcher.get_current_device = lambda: target
+    source = HERE / "numba_cuda" / "kernels.py"
+    names: dict[str, Any] = {"__name__": "kernels"}
+    exec(compile(source.read_text(), str(source), "exec"), names)  # noqa: S102
+    compilers = ", ".join(
+        f"{name} {version(name)}" for name in ("numba-cuda", "numba", "nvidia-nvvm")
+    )
+    for name, (function, signature) in names["KERNELS"].items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            text, _ = cuda.compile(
+                function, signature, cc=(9, 0), device=False, abi="numba", output="ptx",
+                lineinfo=True, opt=name not in names["UNOPTIMISED"],
+            )  # fmt: skip
+        # Numba's names are as long as its types; the entry's is part of most others.
+        entry = re.search(r"\.entry (\w+)", text)
+        assert entry is not None
+        text = text.replace(entry[1], name).replace(entry[1].removeprefix("_ZN"), name)
+        text = re.sub(r'"/[^"]*/(?=numba_cuda/numba/)', '"', text)
+        write(source.with_name(f"{name}.ptx"), f"// From kernels.py, by {compilers}\n", text)
+
+
+def nvcc() -> None:
+    """Compile nvcc/*.cu."""
+    told = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
+    release = re.search(r"V[\d.]+", told)
+    for source in sorted((HERE / "nvcc").glob("*.cu")):
+        target = source.with_suffix(".ptx")
+        relative = source.relative_to(ROOT)
+        command = ["nvcc", *NVCC, str(relative), "-o", str(target)]
+        subprocess.run(command, cwd=ROOT, check=True)
+        by = f"// From {source.name}, by nvcc {release and release[0]} {' '.join(NVCC)}\n"
+        write(target, by, target.read_text())
+
+
+def write(target: Path, first: str, text: str) -> None:
+    """A file of PTX that names no folder of this machine."""
+    text = text.replace(f"{ROOT}/", "").rstrip("\0\n ")
+    target.write_text(first + text + "\n")
+    print(target.relative_to(ROOT), len(text))
+
+
+if __name__ == "__main__":
+    for made in sys.argv[1:] or ("numba_cuda", "nvcc"):
+        {"numba_cuda": numba_cuda, "nvcc": nvcc}[made]()
