@@ -18,7 +18,7 @@ from tiledsl.runtime.ptx_machine.opcodes import BITS, TYPE_CODES
 from tiledsl.runtime.ptx_machine.parser import parse
 from tiledsl.runtime.ptx_machine.program import Program, decode
 
-__all__ = ["HERE", "POLICIES", "TensorMap", "aligned", "launch", "launch_numba", "program"]
+__all__ = ["HERE", "POLICIES", "TensorMap", "aligned", "close", "launch", "launch_numba", "program"]
 
 Array = np.ndarray[Any, Any]
 Extents = tuple[int, ...]
@@ -70,10 +70,15 @@ def launch(
     block: Extents,
     cluster: Extents = (1,),
     entry: str | None = None,
+    made: Program | None = None,
     **options: Any,
 ) -> Result:
-    """Run an entry. Arguments: arrays (their addresses), TensorMap, NumPy scalars."""
-    made, memory, maps = program(path, entry), GlobalMemory(), []
+    """Run an entry of a file, or the program ``made``.
+
+    Arguments: arrays (their addresses), TensorMap, NumPy scalars.
+    """
+    made = program(path, entry) if made is None else made
+    memory, maps = GlobalMemory(), []
     memory.add_spans(
         (f"argument {k}", array.ctypes.data, _reach(array), False, array)
         for k, argument in enumerate(arguments)
@@ -117,6 +122,17 @@ def launch_numba(name: str, arguments: Sequence[Any], **options: Any) -> Result:
         flat.append(argument)
         flat += [np.int64(n) for n in (*argument.shape, *argument.strides)]
     return launch(f"numba_cuda/{name}.ptx", flat, **options)
+
+
+def close(got: Array, wanted: Array, relative: float, absolute: Any = 0.0) -> None:
+    """Everywhere within the error; the worst place if not."""
+    wanted = np.asarray(wanted)
+    got = got.astype(wanted.dtype)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got - wanted) - (relative * np.abs(wanted) + absolute)
+    bad = ~((error <= 0) | (np.isnan(got) & np.isnan(wanted)) | (got == wanted))
+    at = np.argmax(np.where(bad, np.nan_to_num(error, nan=np.inf), -np.inf))
+    assert not bad.any(), f"{bad.sum()} of {bad.size}; {got.flat[at]} for {wanted.flat[at]}"
 
 
 def _array(argument: Any) -> Array | None:

@@ -1,4 +1,4 @@
-"""Makes the PTX of this folder anew: ``python -m tests.ptx_machine.foreign.make [numba_cuda|nvcc]``.
+"""Makes the PTX of this folder anew: ``python make.py [numba_cuda|nvcc]``.
 
 numba_cuda/*.ptx needs ``pip install 'numba-cuda[cu13]'`` (it brings NVVM, NVRTC and libdevice; no
 GPU, no driver); nvcc/*.ptx needs the CUDA toolkit's nvcc. Tests need neither: they run what lies
@@ -31,7 +31,7 @@ def numba_cuda() -> None:
     dispatcher.get_current_device = lambda: target
     source = HERE / "numba_cuda" / "kernels.py"
     names: dict[str, Any] = {"__name__": "kernels"}
-    exec(compile(source.read_text(), str(source), "exec"), names)  # noqa: S102
+    exec(compile(source.read_text(), str(source), "exec"), names)
     compilers = ", ".join(
         f"{name} {version(name)}" for name in ("numba-cuda", "numba", "nvidia-nvvm")
     )

@@ -9,31 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.oracle import fresh_seed
-from tests.ptx_machine.foreign.launch import POLICIES, aligned, launch_numba
+from tests.ptx_machine.foreign.launch import aligned, close, launch_numba
 from tiledsl.errors import TileError
 
 Array = np.ndarray[Any, Any]
 I32 = np.int32
-
-
-@pytest.fixture(params=POLICIES)
-def options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return {"policy": request.param, "seed": fresh_seed() & 0xFFFFFF}
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(fresh_seed())
-
-
-def close(got: Array, wanted: Array, relative: float, absolute: float = 0.0) -> None:
-    """Everywhere within the error; the worst place if not."""
-    got, wanted = got.astype(wanted.dtype), np.asarray(wanted)
-    error = np.abs(got - wanted) - (relative * np.abs(wanted) + absolute)
-    bad = ~((error <= 0) | (np.isnan(got) & np.isnan(wanted)) | (got == wanted))
-    at = np.argmax(np.where(bad, np.nan_to_num(error, nan=np.inf), -np.inf))
-    assert not bad.any(), f"{bad.sum()} of {bad.size}; {got.flat[at]} for {wanted.flat[at]}"
 
 
 def test_block_sum(rng: np.random.Generator, options: dict[str, Any]) -> None:
