@@ -207,6 +207,29 @@ class Encoder:
             raise self.refuse(f"an address has {expected} bits, but {base.name} has {width}")
         return self._register(base, f"b{width}"), operand.offset
 
+    def halves(self, operand: Operand, *, result: bool = False) -> tuple[int, int]:
+        """The registers of 64 bits, low and high, of one of 128 bits or of a vector of two."""
+        if isinstance(operand, Vector):
+            if len(operand.elements) != 2:
+                raise self.refuse(f"2 registers of 64 bits, not {len(operand.elements)}")
+            take = self.result if result else self.source
+            low, high = (take(element, "b64") for element in operand.elements)
+            return low, high
+        if isinstance(operand, Discard) and result:
+            return -1, -1
+        if not isinstance(operand, Register) or self._types.get(operand.name) != "b128":
+            raise self.refuse(f"expected a register of 128 bits, got {_kind(operand)}")
+        found = []
+        for part in ("low", "high"):
+            name = f"{operand.name}.{part}"
+            if name not in self._numbers:
+                self._numbers[name] = self._new(name)
+            found.append(self._numbers[name])
+        self._used += found
+        if result:
+            self._results += found
+        return found[0], found[1]
+
     def vector(self, operand: Operand, type: str, *, result: bool = False) -> tuple[int, int]:
         """Place and number of a list of registers, for VEC and NVEC (or VEC2, NVEC2).
 

@@ -25,12 +25,20 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     BUFFER_BYTES,
     BUFFERS,
     MAP_COLUMNS,
+    MAP_REPLACE,
     Q_COLUMNS,
     QUEUE,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.loading import load
 from tiledsl.runtime.ptx_machine.memory import GlobalMemory
-from tiledsl.runtime.ptx_machine.opcodes import POLICIES, RANK_SHIFT, SHARED_BASE
+from tiledsl.runtime.ptx_machine.opcodes import (
+    BULK,
+    FAMILY,
+    OP,
+    POLICIES,
+    RANK_SHIFT,
+    SHARED_BASE,
+)
 from tiledsl.runtime.ptx_machine.program import Program
 from tiledsl.runtime.ptx_machine.report import fault_error
 
@@ -39,6 +47,7 @@ __all__ = ["Launch", "Result", "run"]
 Array = np.ndarray[Any, Any]
 OBJECTS = 1024  # mbarriers and other things to synchronise on, of the blocks that run together
 PRINTS = 4096
+MAPS = 4096  # changes of tensor maps by tensormap.replace, in a launch
 MAX_SHARED = 232448  # bytes that a block may have; the driver keeps 1024 more
 
 
@@ -107,6 +116,11 @@ def run(program: Program, launch: Launch) -> Result:
     return _Runner(program, launch).run()
 
 
+def _replaces_maps(program: Program) -> bool:
+    rows = program.rows
+    return bool(((rows[:, FAMILY] == BULK) & (rows[:, OP] == MAP_REPLACE)).any())
+
+
 class _Runner:
     def __init__(self, program: Program, launch: Launch) -> None:
         self.program, self.launch = program, launch
@@ -163,7 +177,8 @@ class _Runner:
         self._own("queue", np.zeros((QUEUE, Q_COLUMNS), np.int64))
         maps = self.launch.maps
         maps = np.zeros((0, MAP_COLUMNS), np.int64) if maps is None else maps
-        self._own("maps", np.ascontiguousarray(maps, np.int64))
+        spare = MAPS if _replaces_maps(program) else 0
+        self._own("maps", np.vstack([maps, np.zeros((spare, MAP_COLUMNS), np.int64)]))
         self._own("buffers", np.empty(BUFFERS * BUFFER_BYTES, np.uint8))
         self._own("row_buffer", np.zeros(4096, np.uint8))
         self._own("named", np.zeros((self.blocks, 16, NAMED_WORDS), np.int64))
@@ -206,6 +221,7 @@ class _Runner:
             "local_size": max(program.local_size, 8),
             "narrays": len(self.launch.memory.regions),
             "nmaps": len(maps),
+            "maps_limit": len(maps) + spare,
             "ncomponents": components,
             "ngranules": granules,
             "objects_limit": OBJECTS,

@@ -64,6 +64,7 @@ from tiledsl.runtime.ptx_machine.isa.integer_ops import (
     XOR,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.opcodes import (
+    BF16,
     D0,
     D1,
     F16,
@@ -193,11 +194,15 @@ def compare(a: int, b: int, type_code: int, comparison: int) -> int:
 
 @compiled(u64, i64, u64, u64, u64, u64, i64, i64, state=False)
 def with_carry(which: int, a: int, b: int, c: int, carry: int, bits: int, is_signed: int) -> int:
-    """The sum of an operation with a carry: 64 bits of it, and the carry out in ``carry_out``."""
+    """The sum of an operation with a carry: 64 bits of it, and the carry out in ``carry_out``.
+
+    A difference is a + ~b + carry, as the hardware's adder has it: its carry is one where nothing
+    was borrowed, which ``addc`` behind ``sub.cc`` sees (nvcc's 128-bit division counts on it).
+    """
     if which == CARRY_ADD:
         return a + b + carry
     if which == CARRY_SUB:
-        return a - b - carry
+        return a + ~b + carry
     if which == CARRY_MAD_HI:
         return (product_high(a, b, bits, is_signed) & ones(bits)) + c + carry
     return ((a * b) & ones(bits)) + c + carry
@@ -205,10 +210,10 @@ def with_carry(which: int, a: int, b: int, c: int, carry: int, bits: int, is_sig
 
 @compiled(u64, i64, u64, u64, u64, u64, i64, i64, state=False)
 def carry_out(which: int, a: int, b: int, c: int, carry: int, bits: int, is_signed: int) -> int:
-    """The carry (or borrow) that the operation leaves."""
+    """The carry that the operation leaves; of a difference: nothing was borrowed."""
     x, y = a, b
     if which == CARRY_SUB:
-        return ONE if a < b or (a == b and carry != ZERO) else ZERO
+        return ONE if a > b or (a == b and carry != ZERO) else ZERO
     if which != CARRY_ADD:
         x, y = (a * b) & ones(bits), c
         if which == CARRY_MAD_HI:
@@ -238,8 +243,10 @@ def _step_predicate(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
             value = ZERO
             if result:
                 value = ones(32)
-                if columns[TYPE2] == F32 or columns[TYPE2] == F16:
-                    value = np.uint64(0x3F800000 if columns[TYPE2] == F32 else 0x3C00)
+                if columns[TYPE2] == F16:
+                    value = np.uint64(0x3C00)
+                elif columns[TYPE2] == F32 or columns[TYPE2] == BF16:
+                    value = np.uint64(0x3F800000 if columns[TYPE2] == F32 else 0x3F80)
             lanes(M, W, warp, columns[D0])[lane] = value
         else:
             if columns[D0] >= 0:
@@ -260,8 +267,10 @@ def _step_carry(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     bits, is_signed = width(columns[TYPE]), 1 if S8 <= columns[TYPE] <= S64 else 0
     for lane in range(32):
         if (mask >> lane) & 1:
-            carry = flag[lane] if columns[MODE2] & 1 else ZERO
             x, y, z, which = a[lane], b[lane], c[lane], columns[MODE]
+            carry = ONE if which == CARRY_SUB else ZERO
+            if columns[MODE2] & 1:
+                carry = flag[lane]
             result = with_carry(which, x, y, z, carry, bits, is_signed) & ones(bits)
             if columns[MODE2] & 2:
                 flag[lane] = carry_out(which, x, y, z, carry, bits, is_signed)

@@ -25,6 +25,7 @@ from tiledsl.runtime.ptx_machine.isa.memory_ops import (
     A_OR,
     A_XOR,
     ATOM,
+    ATOM_WIDE,
     CVTA,
     CVTA_TO,
     LD,
@@ -36,6 +37,7 @@ from tiledsl.runtime.ptx_machine.isa.memory_ops import (
     ST,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.opcodes import (
+    BF16,
     BF16X2,
     D0,
     F16,
@@ -151,6 +153,10 @@ def modify(how: int, type_code: int, old: int, b: int, c: int) -> int:
     is_float = F16 <= type_code <= F64 or type_code in (F16X2, BF16X2)
     if how == A_ADD:
         return add_floats(type_code, old, b) if is_float else old + b
+    if type_code in (F16X2, BF16X2):
+        half, low, high = F16 if type_code == F16X2 else BF16, ones(16), np.uint64(16)
+        upper = end_float(half, old >> high, b >> high, 1 if how == A_MIN else 0)
+        return upper << high | end_float(half, old & low, b & low, 1 if how == A_MIN else 0)
     if is_float:
         return end_float(type_code, old, b, 1 if how == A_MIN else 0)
     if S8 <= type_code <= S64:
@@ -190,6 +196,35 @@ def _step_atom(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if columns[D0] >= 0:
             lanes(M, W, warp, columns[D0])[lane] = old
     i64p(M.row_bytes)[number] += nbytes * count_lanes(mask)
+    return NEXT
+
+
+@compiled(i64, i64, i64, i64)
+def _step_atom_wide(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
+    """ATOM_WIDE: exchange, or compare and swap, of 16 bytes."""
+    columns = i64p(row)
+    number, registers = row_of(M, W, row), i64p(M.vectors + 8 * columns[VEC])
+    base, swaps = lanes(M, W, warp, columns[A]), columns[MODE2] == A_CAS
+    for lane in range(32):
+        if (mask >> lane) & 1 == 0:
+            continue
+        address = np.int64(base[lane]) + columns[IMM]
+        place = locate(M, W, warp, number, lane, address, 16, columns[SPACE], ATOMIC)
+        if place == 0:
+            return FAULTED
+        low, high = u64p(place)[0], u64p(place)[1]
+        first, second = lanes(M, W, warp, registers[2]), lanes(M, W, warp, registers[3])
+        same = low == first[lane] and high == second[lane]
+        if swaps:
+            first, second = lanes(M, W, warp, registers[4]), lanes(M, W, warp, registers[5])
+        if same or not swaps:
+            new_low, new_high = first[lane], second[lane]
+            u64p(place)[0] = new_low
+            u64p(place)[1] = new_high
+        if registers[0] >= 0:
+            lanes(M, W, warp, registers[0])[lane] = low
+            lanes(M, W, warp, registers[1])[lane] = high
+    i64p(M.row_bytes)[number] += 16 * count_lanes(mask)
     return NEXT
 
 
@@ -247,6 +282,8 @@ def step_memory(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         return _step_access(M, W, warp, row, mask)
     if op == ATOM:
         return _step_atom(M, W, warp, row, mask)
+    if op == ATOM_WIDE:
+        return _step_atom_wide(M, W, warp, row, mask)
     if op == PREFETCH:
         return NEXT
     if op == POLICY:

@@ -19,6 +19,7 @@ from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.mbarrier import complete_tx
 from tiledsl.runtime.ptx_machine.core.memory import modify, read_bytes, write_bytes
 from tiledsl.runtime.ptx_machine.core.order import (
+    ATOMIC,
     BULK,
     READ,
     WRITE,
@@ -260,6 +261,13 @@ def is_store(M: Any, W: Any, kind: int) -> bool:
     return kind in (TMA_STORE, TMA_REDUCE, BULK_STORE, BULK_REDUCE)
 
 
+@compiled(i64, i64)
+def _kind_of_write(M: Any, W: Any, entry: int) -> int:
+    """What an operation does to shared memory, for the checks of order."""
+    q = i64p(entry)
+    return ATOMIC if q[Q_KIND] in (BULK_COPY, ST_ASYNC) and q[Q_VALID] else WRITE
+
+
 @compiled(b1, i64, i64)
 def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
     """Do an operation, or with ``read_only`` the first step of a store.
@@ -310,8 +318,12 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
                 source = host_of(M, W, q[Q_SOURCE_BLOCK], q[Q_SOURCE])
             elif kind == ST_ASYNC:
                 source = entry + 8 * Q_COORDS  # the value stands in the entry
-            copy_bytes(target, source, q[Q_BYTES])
-            async_end(M, W, q[Q_WARP], BULK, first + rank, q[Q_OFFSET], q[Q_BYTES], WRITE, q[Q_ROW])
+            how = _kind_of_write(M, W, entry)
+            if how == ATOMIC:
+                reduce_bytes(target, source, q[Q_BYTES], q[Q_VALID], q[Q_TYPE], q[Q_HOW])
+            else:
+                copy_bytes(target, source, q[Q_BYTES])
+            async_end(M, W, q[Q_WARP], BULK, first + rank, q[Q_OFFSET], q[Q_BYTES], how, q[Q_ROW])
             complete_tx(
                 M, W, first + rank, q[Q_BARRIER_OFFSET], q[Q_BYTES], q[Q_WARP], BULK, q[Q_ROW]
             )
@@ -334,7 +346,7 @@ def begin(M: Any, W: Any, entry: int) -> bool:
     first = q[Q_BLOCK] - q[Q_BLOCK] % M.cluster_size
     for rank in range(M.cluster_size):
         if (q[Q_MASK] >> rank) & 1 and not async_begin(
-            M, W, warp, BULK, first + rank, q[Q_OFFSET], nbytes, WRITE, row
+            M, W, warp, BULK, first + rank, q[Q_OFFSET], nbytes, _kind_of_write(M, W, entry), row
         ):
             return False
     if q[Q_KIND] == BULK_COPY:

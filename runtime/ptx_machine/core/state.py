@@ -62,6 +62,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "copy_bytes",
         "maps",  # i64 [nmaps][MAP_COLUMNS]: tensor maps, by the numbers in the parameters
         "nmaps",
+        "maps_limit",  # tensormap.replace makes new ones, up to here
         "buffers",  # bytes [BUFFERS][BUFFER_BYTES]: what stores have read
         "buffers_used",  # a bit for each
         "row_buffer",  # bytes [2048]: a row of a box

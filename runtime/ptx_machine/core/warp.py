@@ -45,21 +45,27 @@ _WARP_BITS = 0xFFFFFFFF
 
 @compiled(i64, i64, i64, i64)
 def _gathered(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
-    """The lanes that take part, 0 if some must still come, -1 after a fault."""
+    """Lanes that take part together: those that name the same lanes as the first of ``mask``.
+
+    0 if some that they name must still come, -1 after a fault. Lanes with another mask form groups
+    of their own, as the tiles of cooperative groups do.
+    """
     columns = i64p(row)
-    values, wanted = lanes(M, W, warp, columns[D]), np.int64(-1)
+    values, wanted, part = lanes(M, W, warp, columns[D]), np.int64(-1), 0
     for lane in range(32):
         if (mask >> lane) & 1:
             named = np.int64(values[lane]) & _WARP_BITS
+            if (named >> lane) & 1 == 0:
+                fault(M, W, F_DIVERGED, warp, row_of(M, W, row), lane, named, mask)
+                return -1
             if wanted < 0:
                 wanted = named
-            if named != wanted or (named >> lane) & 1 == 0:
-                fault(M, W, F_DIVERGED, warp, row_of(M, W, row), lane, named, wanted)
-                return -1
+            if named == wanted:
+                part |= 1 << lane
     # Lanes that have ended cannot come: the hardware does not wait for them.
-    if wanted & ~mask & ~W[warp].ended:
+    if wanted & ~part & ~W[warp].ended:
         return 0
-    return wanted & mask
+    return part
 
 
 @compiled(i64, i64, i64, i64)
@@ -177,20 +183,10 @@ def _reduce(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
 
 
 @compiled(i64, i64, i64, i64)
-def step_warp(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
-    """Run a row of the warp family."""
+def _together(M: Any, W: Any, warp: int, row: int, part: int) -> int:
+    """Run a row for lanes that take part together."""
     columns = i64p(row)
     op = columns[OP]
-    if op == ACTIVEMASK:
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                lanes(M, W, warp, columns[D0])[lane] = np.uint64(mask)
-        return NEXT
-    part = _gathered(M, W, warp, row, mask)
-    if part < 0:
-        return FAULTED
-    if part == 0:
-        return PARK
     if op == SHFL:
         return _shuffle(M, W, warp, row, part)
     if op == VOTE:
@@ -210,3 +206,30 @@ def step_warp(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
                 if columns[D1] >= 0:
                     lanes(M, W, warp, columns[D1])[lane] = np.uint64(1 if lane == leader else 0)
     return NEXT  # SYNC has nothing more to do
+
+
+@compiled(i64, i64, i64, i64)
+def step_warp(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
+    """Run a row of the warp family."""
+    columns = i64p(row)
+    op = columns[OP]
+    if op == ACTIVEMASK:
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                lanes(M, W, warp, columns[D0])[lane] = np.uint64(mask)
+        return NEXT
+    # All groups must be complete before one goes on: a row is run once for all lanes at it.
+    left = mask
+    while left:
+        part = _gathered(M, W, warp, row, left)
+        if part < 0:
+            return FAULTED
+        if part == 0:
+            return PARK
+        left &= ~part
+    left, status = mask, NEXT
+    while left and status == NEXT:
+        part = _gathered(M, W, warp, row, left)
+        status = _together(M, W, warp, row, part)
+        left &= ~part
+    return status

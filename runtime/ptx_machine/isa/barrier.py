@@ -136,6 +136,8 @@ def _memory_fence(e: Encoder, m: Match) -> None:
 
 @TABLE.form("fence.mbarrier_init.release.cluster")
 @TABLE.form("fence.acquire.sync_restrict::shared::cluster.cluster")
+@TABLE.form("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster")
+@TABLE.form("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster")
 @TABLE.form("fence.release.sync_restrict::shared::cta.cluster")
 @TABLE.form("fence.proxy.tensormap::generic.release.scope", scope="cta cluster gpu sys")
 @TABLE.form("fence.proxy.kind", kind="alias")

@@ -5,9 +5,16 @@ from __future__ import annotations
 from tiledsl.runtime.ptx_machine.forms import Match, Table
 from tiledsl.runtime.ptx_machine.isa import bulk_ops as ops
 from tiledsl.runtime.ptx_machine.isa.memory_ops import ATOMS
-from tiledsl.runtime.ptx_machine.opcodes import BULK, TYPE_CODES
+from tiledsl.runtime.ptx_machine.opcodes import (
+    BITS,
+    BULK,
+    GENERIC,
+    GLOBAL,
+    SHARED,
+    TYPE_CODES,
+)
 from tiledsl.runtime.ptx_machine.program import Encoder
-from tiledsl.runtime.ptx_machine.syntax import Address, Operand
+from tiledsl.runtime.ptx_machine.syntax import Address, Immediate, Operand
 
 TABLE = Table(BULK)
 
@@ -140,6 +147,104 @@ def _group(e: Encoder, m: Match) -> None:
         e.emit(ops.BULK_COMMIT)
         return
     e.emit(ops.BULK_WAIT, mode=ops.READ_ONLY if m["read"] else 0, x0=e.immediate(m.operands[0]))
+
+
+# ------------------------------------------------------------------ reductions in shared memory
+
+_SHARED_REDUCED = {
+    "add": "u32 s32 u64 s64", "min": "u32 s32", "max": "u32 s32", "inc": "u32", "dec": "u32",
+    "and": "b32", "or": "b32", "xor": "b32",
+}  # fmt: skip
+_REDUCED = {
+    "op": " ".join(_SHARED_REDUCED),
+    "type": "u32 s32 u64 s64 b32",
+    "sem": "relaxed",
+    "scope": "cluster",
+    "ss": "shared::cluster",
+}
+
+
+@TABLE.form(f"cp.reduce.async.bulk.shared::cluster.shared::cta.{_DONE}.op.type [d], [s], size, [bar]",
+            **_REDUCED)  # fmt: skip
+@TABLE.form(f"red.async{{.sem}}{{.scope}}{{.ss}}.{_DONE}.op.type [d], b, [bar]",
+            **_REDUCED)  # fmt: skip
+def _shared_reduction(e: Encoder, m: Match) -> None:
+    kind = m["type"]
+    if kind not in _SHARED_REDUCED[m["op"]].split():
+        raise e.refuse(f".{m['op']} takes one of {_SHARED_REDUCED[m['op']]}, not .{kind}")
+    b, displacement = e.address(m.operands[0])
+    c, bar = e.address(m.operands[-1])
+    columns = {"b": b, "imm": displacement, "c": c, "x4": bar, "type": TYPE_CODES[kind],
+               "mode": ops.REDUCES, "mode2": ATOMS.index(m["op"])}  # fmt: skip
+    if m.instruction.opcode == "red":
+        place, count = e.vector(m.operands[1], kind)
+        e.emit(ops.ST_ASYNC, vec=place, nvec=count, **columns)
+        return
+    a, source = e.address(m.operands[1])
+    size = e.source(m.operands[2], "u32")
+    e.emit(ops.BULK_COPY, a=a, x3=source, x0=size, **columns)
+
+
+# ------------------------------------------------------------------ tensor maps that change
+
+_FIELDS = {  # field: its first column, how many of them, type of the value
+    "global_address": (ops.MAP_ADDRESS, 1, "b64"), "rank": (ops.MAP_RANK, 1, "b32"),
+    "box_dim": (ops.MAP_BOX, 5, "b32"), "global_dim": (ops.MAP_EXTENT, 5, "b32"),
+    "global_stride": (ops.MAP_STRIDE + 1, 4, "b64"), "element_stride": (ops.MAP_STEP, 5, "b32"),
+}  # fmt: skip
+_CHOICES = {"swizzle_mode": (0, 32, 64, 128), "interleave_layout": (0,), "fill_mode": (0,)}
+_ELEMENTS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "", "f64", "bf16")
+_REPLACE = "tensormap.replace.tile.field{.ss}.b1024"
+
+
+@TABLE.form(f"{_REPLACE}.type [a], value", f"{_REPLACE}.type [a], k, value",
+            field=" ".join(_FIELDS), ss="global shared::cta", type="b32 b64")  # fmt: skip
+def _replace(e: Encoder, m: Match) -> None:
+    column, count, kind = _FIELDS[m["field"]]
+    if kind != m["type"]:
+        raise e.refuse(f".{kind} for .{m['field']}, not .{m['type']}")
+    which = e.immediate(m.operands[1]) if len(m.operands) > 2 else 0
+    if (count > 1) != (len(m.operands) > 2) or not 0 <= which < count:
+        raise e.refuse(f"which of {count} as second operand" if count > 1 else "two operands")
+    b = e.source(m.operands[-1], kind)
+    # The rank counts from zero.
+    _emit_replace(e, m, column + which, b, x0=int(m["field"] == "rank"))
+
+
+@TABLE.form(f"{_REPLACE}.b32 [a], value", field=" ".join([*_CHOICES, "elemtype"]),
+            ss="global shared::cta")  # fmt: skip
+def _replace_choice(e: Encoder, m: Match) -> None:
+    value, zero = e.immediate(m.operands[1]), e.source(Immediate("int", 0), "b32")
+    if m["field"] == "elemtype":
+        if not 0 <= value < len(_ELEMENTS) or not _ELEMENTS[value]:
+            raise e.refuse(f"elements of type {value} are not supported")
+        code = TYPE_CODES[_ELEMENTS[value]]
+        _emit_replace(e, m, ops.MAP_BYTES, zero, x0=BITS[code] // 8, x1=code)
+        return
+    choices = _CHOICES[m["field"]]
+    if not 0 <= value < len(choices):
+        raise e.refuse(f".{m['field']} {value} is not supported: 0 to {len(choices) - 1}")
+    if m["field"] == "swizzle_mode":
+        _emit_replace(e, m, ops.MAP_SWIZZLE, zero, x0=choices[value])
+    else:  # the only choice there is
+        e.address(m.operands[0])
+        e.emit(ops.BULK_PREFETCH)
+
+
+def _emit_replace(e: Encoder, m: Match, column: int, value: int, **columns: int) -> None:
+    a, displacement = e.address(m.operands[0])
+    space = {"": GENERIC, "global": GLOBAL, "shared::cta": SHARED}[m["ss"]]
+    e.emit(ops.MAP_REPLACE, mode=column, a=a, x3=displacement, b=value, space=space, **columns)
+
+
+@TABLE.form("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned"
+            " [d], [s], n", scope="cta cluster gpu sys")  # fmt: skip
+def _copy_map(e: Encoder, m: Match) -> None:
+    if e.immediate(m.operands[2]) != 128:
+        raise e.refuse("128 bytes")
+    a, target = e.address(m.operands[0])
+    b, source = e.address(m.operands[1])
+    e.emit(ops.MAP_COPY, a=a, x3=target, b=b, imm=source, space=GLOBAL)
 
 
 # ------------------------------------------------------------------ copies by threads

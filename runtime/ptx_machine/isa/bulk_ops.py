@@ -7,8 +7,8 @@ from tiledsl.runtime.ptx_machine.isa.memory_ops import ATOMS
 (
     TMA_LOAD, TMA_STORE, TMA_REDUCE, TMA_PREFETCH,
     BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_COPY, BULK_PREFETCH, BULK_COMMIT, BULK_WAIT,
-    CP_ASYNC, CP_COMMIT, CP_WAIT, CP_ARRIVE, ST_ASYNC,
-) = range(16)  # fmt: skip
+    CP_ASYNC, CP_COMMIT, CP_WAIT, CP_ARRIVE, ST_ASYNC, MAP_REPLACE, MAP_COPY,
+) = range(18)  # fmt: skip
 
 # MODE of TMA_*: an im2col copy; the multicast mask is in D. Of BULK_WAIT: sources read is enough.
 IM2COL, MULTICAST = 1, 2
@@ -17,6 +17,10 @@ READ_ONLY = 1
 IGNORE = 1
 # MODE of CP_ARRIVE: the arrival is one of those that the barrier counts.
 NOINC = 1
+# MODE of BULK_COPY and ST_ASYNC: MODE2 and TYPE say how what was there is changed.
+REDUCES = 4
+# MODE of MAP_REPLACE: the column (MAP_...) that is replaced; X0 is added to the value. With a box,
+# the value is divided by the element stride. X1: the type of elements, with MAP_TYPE.
 # The second number of an F_TENSORMAP fault: the coordinate is no multiple of 16 bytes.
 OFF_GRANULE = -16
 # MODE2 of *_REDUCE: as of ATOM.
@@ -52,7 +56,9 @@ MAP_COLUMNS = 32
     Q_HOW, Q_TYPE,  # reduction and its type
     Q_BUFFER,  # what a store has read already: slot + 1, or 0
     Q_SOURCE_BLOCK, Q_SOURCE,  # of a copy between shared memories
-    Q_VALID,  # cp.async: bytes that are read, the others are zero
+    # cp.async: bytes that are read, the others are zero. Reductions: bytes of an element; 0 in a
+    # BULK_COPY or ST_ASYNC that is none.
+    Q_VALID,
     Q_MODE,
 ) = range(28)  # fmt: skip
 Q_COLUMNS = 32

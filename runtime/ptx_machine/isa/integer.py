@@ -6,6 +6,7 @@ from tiledsl.runtime.ptx_machine.forms import Match, Table
 from tiledsl.runtime.ptx_machine.isa import integer_ops as ops
 from tiledsl.runtime.ptx_machine.opcodes import INTEGER, TYPE_CODES
 from tiledsl.runtime.ptx_machine.program import Encoder
+from tiledsl.runtime.ptx_machine.syntax import Register, Vector
 
 TABLE = Table(INTEGER)
 
@@ -284,11 +285,36 @@ def _setp(e: Encoder, m: Match) -> None:
 
 
 @TABLE.form("set.cmp.dtype.type d, a, b", "set.cmp.bool.dtype.type d, a, b, c", cmp=_CMP,
-            bool="and or xor", dtype="u32 s32 f32 f16", type=_COMPARED)  # fmt: skip
+            bool="and or xor", dtype="u32 s32 f32 f16 bf16", type=_COMPARED)  # fmt: skip
 def _set(e: Encoder, m: Match) -> None:
     dtype = m["dtype"]
-    result = "b16" if dtype == "f16" else dtype
+    result = "b16" if dtype.endswith("f16") else dtype
     _compared(e, m, ops.SET, result, result, TYPE_CODES[dtype])
+
+
+@TABLE.form("mov.v4.type {d}, a", type="u32 b32")
+def _mov_special(e: Encoder, m: Match) -> None:
+    """All of ``%tid``, ``%ntid``, ``%ctaid``... at once."""
+    into, special = m.operands
+    assert isinstance(into, Vector)
+    if len(into.elements) != 4 or not isinstance(special, Register):
+        raise e.refuse("4 registers, and a special register of four parts such as %tid")
+    for element, axis in zip(into.elements, "xyzw", strict=True):
+        a = e.source(Register(f"{special.name}.{axis}"), "u32")
+        d0, b32 = e.result(element, "u32"), TYPE_CODES["b32"]
+        if d0 >= 0:
+            e.emit(ops.MOV, type=b32, type2=b32, d0=d0, a=a)
+
+
+@TABLE.form("mov.b128 d, a", "mov.b128 d, {a}", "mov.b128 {d}, a")
+def _mov_wide(e: Encoder, m: Match) -> None:
+    """Registers of 128 bits are two of 64 here."""
+    # Sources first: `mov.b128 {a, b}, q` may not change what it still reads.
+    sources, results = e.halves(m.operands[1]), e.halves(m.operands[0], result=True)
+    b64 = TYPE_CODES["b64"]
+    for d0, a in zip(results, sources, strict=True):
+        if d0 >= 0:
+            e.emit(ops.MOV, type=b64, type2=b64, d0=d0, a=a)
 
 
 @TABLE.form("mov.type d, a", type=f"pred b16 b32 b64 {_NUMBERS} f32 f64 f16 bf16 f16x2 bf16x2")

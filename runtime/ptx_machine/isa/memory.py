@@ -43,6 +43,7 @@ _PREFETCH = "L2::64B L2::128B L2::256B"
     "ld.mmio.relaxed.sys{.ss}.type d, [a]",
     "ld.global{.cop}{.l1}{.l2}.nc{.l1}{.l2}{.l2::cache_hint}{.prefetch}{.vec}.type d, [a]{, policy}",
     # Orders that the manual does not have, and ptxas takes.
+    "ld.global.nc.cop{.l1}{.l2}{.l2::cache_hint}{.prefetch}{.vec}.type d, [a]{, policy}",
     "ld{.cop}.nc{.l1}{.l2::cache_hint}{.prefetch}.global{.vec}.type d, [a]{, policy}",
     "ld{.cop}{.l1}{.l2::cache_hint}{.prefetch}.global{.vec}.type d, [a]{, policy}",
     "ldu{.global}{.vec}.type d, [a]",
@@ -99,6 +100,37 @@ def _access(e: Encoder, m: Match, op: int) -> None:
     )
 
 
+@TABLE.form("ld{.weak}{.ss}{.cop}.b128 d, [a]", "ld.volatile{.ss}.b128 d, [a]",
+            "ld.sem.scope{.ss}.b128 d, [a]", "ld.global{.cop}.nc.b128 d, [a]", ss=_SS, cop=_CACHE,
+            sem="relaxed acquire", scope=_SCOPE)  # fmt: skip
+@TABLE.form("st{.weak}{.ss}{.cop}.b128 [a], b", "st.volatile{.ss}.b128 [a], b",
+            "st.sem.scope{.ss}.b128 [a], b", ss=_SS, cop=_CACHE, sem="relaxed release",
+            scope=_SCOPE)  # fmt: skip
+def _wide_access(e: Encoder, m: Match) -> None:
+    """A register of 128 bits is two of 64."""
+    loads, words = m.instruction.opcode == "ld", m.instruction.modifiers
+    base, displacement = e.address(m.operands[1 if loads else 0])
+    vector, count = e.words([*e.halves(m.operands[0 if loads else 1], result=loads)])
+    mode = {"relaxed": ops.RELAXED, "acquire": ops.ACQUIRE, "release": ops.RELEASE}.get(m["sem"])
+    space = GLOBAL if "nc" in words else _SPACES[m["ss"]]
+    if space == CONST and not loads:
+        raise e.refuse("constant memory cannot be written")
+    e.emit(ops.LD if loads else ops.ST, type=TYPE_CODES["b64"], type2=TYPE_CODES["b64"],
+           mode=mode or (ops.VOLATILE if "volatile" in words else ops.WEAK), a=base,
+           imm=displacement, vec=vector, nvec=count, space=space)  # fmt: skip
+
+
+@TABLE.form("atom{.sem}{.scope}{.ss}.exch.b128 d, [a], b", "atom{.sem}{.scope}{.ss}.cas.b128 d, [a], b, c",
+            sem="relaxed acquire release acq_rel", scope=_SCOPE,
+            ss="global shared shared::cta shared::cluster")  # fmt: skip
+def _wide_atom(e: Encoder, m: Match) -> None:
+    base, displacement = e.address(m.operands[1])
+    sources = [half for operand in m.operands[2:] for half in e.halves(operand)]
+    vector, _ = e.words([*e.halves(m.operands[0], result=True), *sources])
+    e.emit(ops.ATOM_WIDE, mode2=ops.A_EXCH if len(sources) == 2 else ops.A_CAS, a=base,
+           imm=displacement, vec=vector, nvec=2, space=_SPACES[m["ss"]])  # fmt: skip
+
+
 def _elements(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, Vector) else (operand,)
 
@@ -132,10 +164,11 @@ _WHERE = {
 
 _ENDS = tuple(form + (".half" if "noftz" in form else ".type") for form in _FORMS)
 _VECTORS = (
-    "{.sem}{.scope}.global.add{.noftz}{.l2::cache_hint}.vec.part",
-    "{.sem}{.scope}.global.vec.part.add{.noftz}{.l2::cache_hint}",
+    "{.sem}{.scope}.global.end{.noftz}{.l2::cache_hint}.vec.part",
+    "{.sem}{.scope}.global.vec.part.end{.noftz}{.l2::cache_hint}",
 )
-_PARTS = {"vec": "v2 v4 v8", "part": "f32 f16 bf16 f16x2 bf16x2", "noftz": "noftz"}
+_PARTS = {"vec": "v2 v4 v8", "part": "f32 f16 bf16 f16x2 bf16x2", "noftz": "noftz",
+          "end": "add min max"}  # fmt: skip
 
 
 @TABLE.form(*(f"atom{form} {{d}}, [a], {{b}}{{, policy}}" for form in _VECTORS), **_WHERE, **_PARTS)
@@ -144,8 +177,8 @@ def _atom_vector(e: Encoder, m: Match) -> None:
     """Element by element, each atomic on its own."""
     kind, operands = m["part"], list(m.operands)
     count, code = int(m["vec"][1:]), TYPE_CODES[m["part"]]
-    if (kind == "f32") == bool(m["noftz"]):
-        raise e.refuse(".add of .f32, and .add.noftz of the others")
+    if (kind == "f32") == bool(m["noftz"]) or (kind == "f32" and m["end"] != "add"):
+        raise e.refuse(".add of .f32, and .add.noftz, .min.noftz or .max.noftz of the others")
     results = [-1] * count
     if m.instruction.opcode == "atom":
         results = [e.result(o, kind) for o in _elements(operands.pop(0))]
@@ -156,7 +189,8 @@ def _atom_vector(e: Encoder, m: Match) -> None:
     if len(operands) != (m["l2::cache_hint"] != ""):
         raise e.refuse("a cache policy as last operand with .L2::cache_hint, and only then")
     for k in range(count):
-        e.emit(ops.ATOM, type=code, type2=code, mode2=ops.A_ADD, d0=results[k], a=base, b=sources[k],
+        how = ops.ATOMS.index(m["end"])
+        e.emit(ops.ATOM, type=code, type2=code, mode2=how, d0=results[k], a=base, b=sources[k],
                imm=displacement + k * BITS[code] // 8, space=GLOBAL)  # fmt: skip
 
 

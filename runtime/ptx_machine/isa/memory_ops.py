@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-LD, ST, ATOM, CVTA, CVTA_TO, MAPA, RANK_OF, IS_SPACE, PREFETCH, POLICY = range(10)
+LD, ST, ATOM, CVTA, CVTA_TO, MAPA, RANK_OF, IS_SPACE, PREFETCH, POLICY, ATOM_WIDE = range(11)
+# Columns of ATOM_WIDE: VEC lists both halves of the result, then of B, then of C.
 
 # MODE of LD, ST and ATOM: what it orders.
 WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL, VOLATILE = range(6)

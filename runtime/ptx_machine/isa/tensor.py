@@ -88,10 +88,19 @@ def _wg_sync(e: Encoder, m: Match) -> None:
 # shape: (A's type, registers of A, of B; of C and D as float32 or int32)
 _MMA = {
     "m16n8k8": {"f16": (2, 1), "bf16": (2, 1), "tf32": (4, 2), "f64": (4, 2)},
-    "m16n8k16": {"f16": (4, 2), "bf16": (4, 2), "s8": (2, 1), "u8": (2, 1), "f64": (8, 4)},
+    "m16n8k16": {
+        "f16": (4, 2),
+        "bf16": (4, 2),
+        "s8": (2, 1),
+        "u8": (2, 1),
+        "f64": (8, 4),
+        "e4m3": (2, 1),
+        "e5m2": (2, 1),
+    },
     "m16n8k4": {"tf32": (2, 1), "f64": (2, 1)},
     "m16n8k32": {"s8": (4, 2), "u8": (4, 2), "e4m3": (4, 2), "e5m2": (4, 2)},
     "m8n8k4": {"f64": (1, 1)},
+    "m8n8k16": {"s8": (1, 1), "u8": (1, 1)},
 }
 
 
@@ -110,7 +119,7 @@ def _mma(e: Encoder, m: Match) -> None:
         raise e.refuse(f"C and D of .{wanted or dtype}")
     if m["satfinite"] and dtype != "s32":
         raise e.refuse(".satfinite is for integers")
-    c = 2 if dtype == "f16" or shape == "m8n8k4" else 4
+    c = 2 if dtype == "f16" or shape.startswith("m8") else 4
     width = "f64" if atype == "f64" else "b32"
     accumulator = {"f64": "f64", "f32": "f32"}.get(dtype, "b32")
     lists = []
