@@ -180,6 +180,8 @@ class Scope:
             scope = scope.outer
         if name == "WARP_SZ":
             return Immediate(32)
+        if f"{name}.x" in SPECIAL:  # %tid, %ctaid...: all of it
+            return Vector(tuple(Register(f"{name}.{axis}") for axis in "xyzw"))
         if name[0] == "%":
             raise ValueError(f"there is no register {name}")
         variable = self.variable(name)

@@ -214,7 +214,7 @@ def _replace(e: Encoder, m: Match) -> None:
 @TABLE.form(f"{_REPLACE}.b32 [a], value", field=" ".join([*_CHOICES, "elemtype"]),
             ss="global shared::cta")  # fmt: skip
 def _replace_choice(e: Encoder, m: Match) -> None:
-    value, zero = e.immediate(m.operands[1]), e.source(Immediate("int", 0), "b32")
+    value, zero = e.immediate(m.operands[1]), e.source(Immediate(0), "b32")
     if m["field"] == "elemtype":
         if not 0 <= value < len(_ELEMENTS) or not _ELEMENTS[value]:
             raise e.refuse(f"elements of type {value} are not supported")

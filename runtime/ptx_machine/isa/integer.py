@@ -6,7 +6,7 @@ from tiledsl.runtime.ptx_machine.forms import Match, Table
 from tiledsl.runtime.ptx_machine.isa import integer_ops as ops
 from tiledsl.runtime.ptx_machine.opcodes import INTEGER, TYPE_CODES
 from tiledsl.runtime.ptx_machine.program import Encoder
-from tiledsl.runtime.ptx_machine.syntax import Register, Vector
+from tiledsl.runtime.ptx_machine.syntax import Vector
 
 TABLE = Table(INTEGER)
 
@@ -111,6 +111,31 @@ def _dot(e: Encoder, m: Match) -> None:
     op = ops.DP4A if m.instruction.opcode == "dp4a" else ops.DP2A
     mode = (m["ta"] == "s32") + 2 * (m["tb"] == "s32") + 4 * (m["half"] == "hi")
     _emit(e, op, m, "b32", mode=mode)
+
+
+# ------------------------------------------------------------------ video: bytes and halves
+
+_OPCODES = [f"{which}{count}" for which in ops.VIDEOS[:-1] for count in (2, 4)]
+
+
+@TABLE.form(*(f"{op}.dtype.atype.btype{{.sat}} d, a, b, c" for op in _OPCODES),
+            *(f"{op}.dtype.atype.btype.add d, a, b, c" for op in _OPCODES),
+            *(f"vset{n}.atype.btype.cmp{{.add}} d, a, b, c" for n in (2, 4)),
+            dtype="u32 s32", atype="u32 s32", btype="u32 s32", cmp="eq ne lt le gt ge")  # fmt: skip
+def _video(e: Encoder, m: Match) -> None:
+    """Elements in their places; all of the result's, so that c only counts where they add up."""
+    which = ops.VIDEOS.index(m.instruction.opcode[:-1])
+    adds, sets = m.instruction.modifiers[-1] == "add", m["cmp"] != ""
+    same = {m["atype"], m["btype"], m["dtype"] or m["atype"]}
+    if adds and not sets and (len(same) > 1 or which < 2 or (which == 3 and same != {"u32"})):
+        raise e.refuse(".add of elements that fit their place: what else adds up is not documented")
+    mode = which | (m.instruction.opcode[-1] == "4") * ops.V_BYTES
+    for name, bit in (("atype", ops.V_SIGNED_A), ("btype", ops.V_SIGNED_B),
+                      ("dtype", ops.V_SIGNED_D)):  # fmt: skip
+        mode |= (m[name] == "s32") * bit
+    mode |= (m["sat"] != "") * ops.V_SAT | adds * ops.V_ADD
+    mode |= ops.COMPARISONS.index(m["cmp"] or "eq") << ops.V_COMPARISON
+    _emit(e, ops.VIDEO, m, "b32", mode=mode)
 
 
 # ------------------------------------------------------------------ with a carry
@@ -292,25 +317,28 @@ def _set(e: Encoder, m: Match) -> None:
     _compared(e, m, ops.SET, result, result, TYPE_CODES[dtype])
 
 
-@TABLE.form("mov.v4.type {d}, a", type="u32 b32")
-def _mov_special(e: Encoder, m: Match) -> None:
-    """All of ``%tid``, ``%ntid``, ``%ctaid``... at once."""
-    into, special = m.operands
-    assert isinstance(into, Vector)
-    if len(into.elements) != 4 or not isinstance(special, Register):
-        raise e.refuse("4 registers, and a special register of four parts such as %tid")
-    for element, axis in zip(into.elements, "xyzw", strict=True):
-        a = e.source(Register(f"{special.name}.{axis}"), "u32")
-        d0, b32 = e.result(element, "u32"), TYPE_CODES["b32"]
-        if d0 >= 0:
-            e.emit(ops.MOV, type=b32, type2=b32, d0=d0, a=a)
+@TABLE.form("mov.vec.type {d}, {a}", vec="v2 v4", type="u16 u32 b16 b32 f32 s32")
+def _mov_vector(e: Encoder, m: Match) -> None:
+    """Vectors of registers, and special registers of four parts such as ``%tid``."""
+    into, out = m.operands
+    assert isinstance(into, Vector) and isinstance(out, Vector)
+    if not len(into.elements) == len(out.elements) == int(m["vec"][1:]):
+        raise e.refuse(f"as many registers as .{m['vec']} says on both sides")
+    sources = [e.source(element, m["type"]) for element in out.elements]
+    results = [e.result(element, m["type"]) for element in into.elements]
+    if set(results) & set(sources):
+        raise e.refuse("results that are sources, too, are not supported")
+    code = TYPE_CODES[m["type"]]
+    for d0, a in zip(results, sources, strict=True):
+        e.emit(ops.MOV, type=code, type2=code, d0=d0, a=a)
 
 
 @TABLE.form("mov.b128 d, a", "mov.b128 d, {a}", "mov.b128 {d}, a")
 def _mov_wide(e: Encoder, m: Match) -> None:
     """Registers of 128 bits are two of 64 here."""
-    # Sources first: `mov.b128 {a, b}, q` may not change what it still reads.
     sources, results = e.halves(m.operands[1]), e.halves(m.operands[0], result=True)
+    if results[0] in sources[1:]:
+        raise e.refuse("results that are sources, too, are not supported")
     b64 = TYPE_CODES["b64"]
     for d0, a in zip(results, sources, strict=True):
         if d0 >= 0:

@@ -8,8 +8,8 @@ from __future__ import annotations
     POPC, CLZ, BFIND, FNS, BREV, BFE, BFI, BMSK, SZEXT, DP4A, DP2A,
     AND, OR, XOR, NOT, CNOT, LOP3, SHF, SHL, SHR, PRMT, SELP, SLCT, MOV,
     ADD_X2, SUB_X2, MIN_X2, MAX_X2, NEG_X2,
-    SETP, SET, CARRY,
-) = range(51)  # fmt: skip
+    SETP, SET, CARRY, VIDEO,
+) = range(52)  # fmt: skip
 
 # MODE of ADD, SUB, MAD, MIN, MAX: saturate; clamp negative results to zero.
 SAT, RELU = 1, 2
@@ -26,3 +26,7 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs")
 COMBINE = ("", "and", "or", "xor")
 # MODE of CARRY: which of the operations with a carry; MODE2: bit 0 takes it, bit 1 leaves it.
 CARRY_ADD, CARRY_SUB, CARRY_MAD_LO, CARRY_MAD_HI = range(4)
+# MODE of VIDEO: which, whether of bytes, signs of A, B, D, saturate, add up, and the comparison.
+VIDEOS = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")
+V_BYTES, V_SIGNED_A, V_SIGNED_B, V_SIGNED_D, V_SAT, V_ADD = 8, 16, 32, 64, 128, 256
+V_COMPARISON = 9  # shift
