@@ -116,7 +116,8 @@ def test_vector_atomics(op: str, kind: str) -> None:
 
 _BARRIER = (
     "mov.u32 %r20, bar; setp.ne.u32 %p9, %t, 0; @%p9 bra made;"
-    " mbarrier.init.shared::cta.b64 [%r20], 1; fence.mbarrier_init.release.cluster; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20],"
+    " mbarrier.init.shared::cta.b64 [%r20], 1; fence.mbarrier_init.release.cluster;"
+    " mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20],"
     " {nbytes};\nmade: {before} barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
 )
 _WAIT = (
@@ -166,7 +167,8 @@ def test_reductions_in_shared_memory(form: str, policy: str, bulk: bool) -> None
     execute(
         _BARRIER.format(nbytes=512, before=init) + (whole if bulk else single)
         + f"\nsetp.ne.u32 %p2, %rank, 0; @%p2 bra left; {_WAIT}"
-        f" ld.shared.b{8 * size} {reg}12, [%r1]; mul.wide.u32 %d4, %t, {size}; add.u64 %d4, %d1, %d4; st.global.b{8 * size} [%d4],"
+        f" ld.shared.b{8 * size} {reg}12, [%r1]; mul.wide.u32 %d4, %t, {size};"
+        f" add.u64 %d4, %d1, %d4; st.global.b{8 * size} [%d4],"
         f" {reg}12;\nleft: {_LEAVE}",
         [x, y], ".param .u64 a, .param .u64 b", _SHARED, grid=(2,), block=(n,), cluster=(2,),
         policy=policy, seed=seed & 0xFFFF,
@@ -219,7 +221,8 @@ def test_a_changed_tensor_map(policy: str) -> None:
         " cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2],"
         f" [%d0, {{32, 0}}], [%r20];\nstarted: bar.warp.sync -1; {_WAIT}"
         " mad.lo.u32 %r3, %t, 32, %r2; mul.wide.u32 %d6, %t, 32; add.u64 %d6, %d2, %d6;"
-        " ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3]; st.global.v4.b32 [%d6], {%r4, %r5, %r6, %r7};"
+        " ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3];"
+        " st.global.v4.b32 [%d6], {%r4, %r5, %r6, %r7};"
         " ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r3+16];"
         " st.global.v4.b32 [%d6+16], {%r4, %r5, %r6, %r7};",
         [TensorMap(first, (32, 8), "f32", 128), place, second, out],

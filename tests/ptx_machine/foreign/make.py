@@ -7,6 +7,7 @@ here.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def numba_cuda() -> None:
         assert entry is not None
         text = text.replace(entry[1], name).replace(entry[1].removeprefix("_ZN"), name)
         text = re.sub(r'"/[^"]*/(?=numba_cuda/numba/)', '"', text)
-        write(source.with_name(f"{name}.ptx"), f"// From kernels.py, by {compilers}\n", text)
+        write(source.with_name(f"{name}.ptx"), (source,), compilers, text)
 
 
 def nvcc() -> None:
@@ -59,14 +60,19 @@ def nvcc() -> None:
         relative = source.relative_to(ROOT)
         command = ["nvcc", *NVCC, str(relative), "-o", str(target)]
         subprocess.run(command, cwd=ROOT, check=True)
-        by = f"// From {source.name}, by nvcc {release and release[0]} {' '.join(NVCC)}\n"
-        write(target, by, target.read_text())
+        by = f"nvcc {release and release[0]} {' '.join(NVCC)}"
+        write(target, (source, source.with_name("device.cuh")), by, target.read_text())
 
 
-def write(target: Path, first: str, text: str) -> None:
-    """A file of PTX that names no folder of this machine."""
+def digest(*sources: Path) -> str:
+    """Of the sources: PTX that was not made anew after a change is noticed by a test."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+def write(target: Path, sources: tuple[Path, ...], by: str, text: str) -> None:
+    """A file of PTX that says what it was made from, and names no folder of this machine."""
     text = text.replace(f"{ROOT}/", "").rstrip("\0\n ")
-    target.write_text(first + text + "\n")
+    target.write_text(f"// From {sources[0].name} ({digest(*sources)}), by {by}\n{text}\n")
     print(target.relative_to(ROOT), len(text))
 
 

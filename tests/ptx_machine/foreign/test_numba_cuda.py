@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.ptx_machine.foreign.launch import aligned, close, launch_numba
+from tests.ptx_machine.foreign.launch import HERE, aligned, close, launch_numba
+from tests.ptx_machine.foreign.make import digest
 from tiledsl.errors import TileError
+from tiledsl.runtime.ptx_machine.parser import parse
+from tiledsl.runtime.ptx_machine.program import decode
 
 Array = np.ndarray[Any, Any]
 I32 = np.int32
+
+
+def test_every_file_was_made_from_the_source() -> None:
+    source = HERE / "numba_cuda" / "kernels.py"
+    names = set(re.findall(r"@kernel\(.*\)\ndef (\w+)", source.read_text()))
+    assert len(names) == 15 and names == {p.stem for p in source.parent.glob("*.ptx")}
+    for path in source.parent.glob("*.ptx"):
+        first = path.read_text().partition("\n")[0]
+        assert first.startswith(f"// From kernels.py ({digest(source)}), by numba-cuda "), path
 
 
 def test_block_sum(rng: np.random.Generator, options: dict[str, Any]) -> None:
@@ -254,3 +267,16 @@ def test_an_error_names_the_python_line(options: dict[str, Any]) -> None:
         launch_numba("scan", [x, y], grid=(1,), block=(64,), dynamic_shared=512, **options)
     text = str(caught.value)
     assert "out of bounds" in text and "kernels.py" in text and "argument 1" in text, text
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_missing_barrier(which: int, options: dict[str, Any]) -> None:
+    """Without one of its bar.sync the scan is a race, whatever comes out."""
+    text = (HERE / "numba_cuda/scan.ptx").read_text()
+    pieces = text.split("bar.sync \t0;")
+    assert len(pieces) >= 3
+    pieces[which : which + 2] = [pieces[which] + pieces[which + 1]]
+    x, y = aligned(64, I32, 1), aligned(64, I32)
+    with pytest.raises(TileError, match="race"):
+        launch_numba("scan", [x, y], grid=(1,), block=(64,), dynamic_shared=512,
+                     made=decode(parse("bar.sync \t0;".join(pieces))), **options)  # fmt: skip

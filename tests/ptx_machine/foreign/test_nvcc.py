@@ -11,6 +11,7 @@ import pytest
 
 from tests.ptx_machine.exact import FORMATS, multiplied
 from tests.ptx_machine.foreign.launch import HERE, TensorMap, aligned, close, launch
+from tests.ptx_machine.foreign.make import digest
 from tiledsl.errors import TileError
 
 Array = np.ndarray[Any, Any]
@@ -22,12 +23,14 @@ def normal(rng: np.random.Generator, shape: Any, dtype: Any) -> Array:
     return aligned(shape, dtype, rng.standard_normal(shape).astype(dtype))
 
 
-def test_every_file_has_its_source() -> None:
+def test_every_file_was_made_from_its_source() -> None:
     made = {path.stem for path in (HERE / "nvcc").glob("*.ptx")}
     assert made == {path.stem for path in (HERE / "nvcc").glob("*.cu")}
     for path in (HERE / "nvcc").glob("*.ptx"):
         text = path.read_text()
-        assert text.startswith(f"// From {path.stem}.cu, by nvcc V")
+        source = path.with_suffix(".cu")
+        from_this = digest(source, source.with_name("device.cuh"))
+        assert text.startswith(f"// From {source.name} ({from_this}), by nvcc V"), "run make.py"
         assert not [
             line for line in text.splitlines() if ".file" in line and str(Path.home()) in line
         ]
