@@ -4,6 +4,7 @@ video instructions, small matrix products."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -94,11 +95,11 @@ def elements(word: int, bits: int, kind: str) -> list[int]:
     return [v - (v >> bits - 1 << bits) if kind == "s32" else v for v in found]
 
 
-VIDEO = {
+VIDEO: dict[str, Callable[[int, int], int]] = {
     "vadd": lambda p, q: p + q, "vsub": lambda p, q: p - q, "vabsdiff": lambda p, q: abs(p - q),
     "vmin": min, "vmax": max, "vavrg": lambda p, q: math.floor((p + q) / 2 + 0.5 * (p + q >= 0)),
 }  # fmt: skip
-COMPARED = {
+COMPARED: dict[str, Callable[[int, int], bool]] = {
     "eq": int.__eq__, "ne": int.__ne__, "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__,
     "ge": int.__ge__,
 }  # fmt: skip
@@ -197,7 +198,7 @@ def test_mma_of_16_fp8(kinds: tuple[str, str], dtype: str) -> None:
     if dtype == "f32":
         got = run(f"mov.b32 %r0, 0f3F800000; {form} {{%x, %y, %z, %u}}, {{%a, %b}}, {{%c}},"
                   " {%r0, %r0, %r0, %r0};", "rrr", "rrrr", given)  # fmt: skip
-        values = [v.astype(np.uint32).view(np.float32) for v in got]
+        values: list[Array] = [v.astype(np.uint32).view(np.float32) for v in got]
     else:
         got = run(f"mov.b32 %r0, 0x3C003C00; {form} {{%x, %y}}, {{%a, %b}}, {{%c}}, {{%r0, %r0}};",
                   "rrr", "rr", given)  # fmt: skip

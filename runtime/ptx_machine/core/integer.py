@@ -26,6 +26,7 @@ from tiledsl.runtime.ptx_machine.core.bits import (
 from tiledsl.runtime.ptx_machine.core.common import lanes
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, u64
 from tiledsl.runtime.ptx_machine.core.raw import i64p
+from tiledsl.runtime.ptx_machine.core.video import video
 from tiledsl.runtime.ptx_machine.isa.integer_ops import (
     ABS,
     ADD,
@@ -61,6 +62,7 @@ from tiledsl.runtime.ptx_machine.isa.integer_ops import (
     SHL,
     SHR,
     SUB,
+    VIDEO,
     XOR,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.opcodes import (
@@ -166,6 +168,8 @@ def integer(op: int, type_code: int, a: int, b: int, c: int, d: int, mode: int) 
         return funnel(a, b, c, mode)
     if op == LOP3:
         return logic3(a, b, c, mode)
+    if op == VIDEO:
+        return video(a, b, c, mode)
     return rare(op, type_code, a, b, c, mode)
 
 

@@ -144,7 +144,7 @@ def _array(argument: Any) -> Array | None:
 def _reach(array: Array) -> int:
     """Bytes from the first element to the end of the last one."""
     steps = ((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
-    return sum(steps) + array.itemsize
+    return int(sum(steps)) + array.itemsize
 
 
 def _three(extents: Extents) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,8 +25,8 @@ NVCC = ("-arch=sm_90a", "-std=c++17", "-O3", "-lineinfo", "-ptx")
 
 def numba_cuda() -> None:
     """Compile the kernels of numba_cuda/kernels.py."""
-    from numba import cuda  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    from numba.cuda import dispatcher  # type: ignore[import-not-found,unused-ignore]
+    cuda: Any = import_module("numba.cuda")
+    dispatcher: Any = import_module("numba.cuda.dispatcher")
 
     # What a device function is compiled for: the current device, which there need not be.
     target = SimpleNamespace(compute_capability=(9, 0))

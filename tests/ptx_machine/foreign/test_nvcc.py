@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -289,11 +290,10 @@ def rounded(x: Array, dtype: Any) -> Array:
 def _to_bf16(x: Array) -> Array:
     """Float64 to bf16 in one rounding (ml_dtypes goes through float32)."""
     fmt = FORMATS["bf16"]
-    from fractions import Fraction
 
     flat = [
         float(v) if not np.isfinite(v) or v == 0
-        else float(Fraction(fmt.rounded(Fraction(float(v)), "rn")))  # type: ignore[arg-type]
+        else float(Fraction(fmt.rounded(Fraction(float(v)), "rn")))
         for v in x.ravel()
     ]  # fmt: skip
     return np.array(flat).astype(np.float32).astype(BF16).reshape(x.shape)
