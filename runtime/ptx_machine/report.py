@@ -120,8 +120,10 @@ def _explained(
         )
         hint = None
         if code == F_PROXY:
-            text = f"{_shared(runner, first)}: {other} wrote it, which the async proxy need not see"
-            hint = "fence.proxy.async by the writer, in front of the barrier"
+            did = "read it, perhaps not yet" if how == 0 else "wrote it"
+            who = "reader" if how == 0 else "writer"
+            text = f"{_shared(runner, first)}: {other} {did}; the async proxy need not heed that"
+            hint = f"fence.proxy.async by the {who}, in front of the barrier"
         note = (f"PTX line {int(program.rows[row][LINE])}: {program.texts[row]}", python_loc(
             program.locs[row]))  # fmt: skip
         return text, hint, [note]
