@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.common import count_lanes, fault, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.mbarrier import (
@@ -375,7 +376,7 @@ def block_ended(M: Any, W: Any, block: int) -> None:
     i64p(M.ended_blocks)[block] = 1
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.BARRIER)
 def step_barrier(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the barrier family."""
     columns = i64p(row)

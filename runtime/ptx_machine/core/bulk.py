@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.address import in_arrays, shared_place, space_of
 from tiledsl.runtime.ptx_machine.core.bits import signed, width
 from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, row_pitch, rows_of
@@ -364,7 +365,7 @@ def _step_st_async(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.BULK)
 def step_bulk(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the bulk family."""
     columns = i64p(row)

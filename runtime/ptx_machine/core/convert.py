@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.bits import ONE, ZERO, ones, signed, width
 from tiledsl.runtime.ptx_machine.core.common import lanes
 from tiledsl.runtime.ptx_machine.core.floats import (
@@ -256,7 +257,7 @@ def _step_packing(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.CONVERT)
 def step_convert(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the convert family: TYPE is the result's type, TYPE2 the operand's."""
     columns = i64p(row)

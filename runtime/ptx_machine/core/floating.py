@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.bits import ONE, ZERO, combine, ones, width
 from tiledsl.runtime.ptx_machine.core.common import lanes
 from tiledsl.runtime.ptx_machine.core.doubles import directed, directed_sum, product_rest
@@ -401,7 +402,7 @@ def _step_predicate(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.FLOATING)
 def step_floating(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the floating family."""
     columns = i64p(row)

@@ -23,6 +23,7 @@ from tiledsl.runtime.ptx_machine.core.boxes import (
 from tiledsl.runtime.ptx_machine.core.common import fault, random
 from tiledsl.runtime.ptx_machine.core.floats import add_in_global
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
+from tiledsl.runtime.ptx_machine.core.links import PERFORM, call_link
 from tiledsl.runtime.ptx_machine.core.mbarrier import complete_tx
 from tiledsl.runtime.ptx_machine.core.memory import modify, read_bytes, write_bytes
 from tiledsl.runtime.ptx_machine.core.order import (
@@ -270,12 +271,9 @@ def is_store(M: Any, W: Any, kind: int) -> bool:
     return kind in (TMA_STORE, TMA_REDUCE, BULK_STORE, BULK_REDUCE)
 
 
-@compiled(b1, i64, i64)
-def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
-    """Do an operation, or with ``read_only`` the first step of a store.
-
-    True: the entry is gone from the queue.
-    """
+@compiled(i64, i64, i64, i64, link=PERFORM)
+def _perform(M: Any, W: Any, index: int, read_only: int, unused: int) -> int:
+    """``perform``: 1 or 0."""
     entry = entry_at(M, W, index)
     q = i64p(entry)
     kind = q[Q_KIND]
@@ -299,7 +297,7 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
             M.buffers_used |= 1 << slot
             _read_source(M, W, entry, slot)
         if read_only:
-            return False
+            return 0
         _write_target(M, W, entry, q[Q_BUFFER] - 1)
     elif kind == TMA_LOAD:
         _tma_load(M, W, entry)
@@ -331,7 +329,16 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
             )
     _remove(M, W, index)
     M.epoch += 1
-    return True
+    return 1
+
+
+@compiled(b1, i64, i64)
+def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
+    """Do an operation, or with ``read_only`` the first step of a store.
+
+    True: the entry is gone from the queue.
+    """
+    return call_link(M, W, PERFORM, index, read_only, 0) != 0
 
 
 @compiled(b1, i64)
