@@ -14,7 +14,7 @@ from tiledsl.runtime.ptx_machine.core.sizes import (
     WAIT_REGISTERS,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.errors import python_loc
-from tiledsl.runtime.ptx_machine.isa.bulk_ops import OFF_GRANULE
+from tiledsl.runtime.ptx_machine.isa.bulk_ops import BEFORE, OFF_GRANULE
 from tiledsl.runtime.ptx_machine.opcodes import (
     F_ALIGN,
     F_BARRIER,
@@ -144,6 +144,9 @@ def _explained(
             None,
             [],
         )
+    if code == F_TENSORMAP and second == BEFORE:
+        text = f"a coordinate of a store is {first}: expected none before the tensor's start"
+        return text, None, []
     if code == F_MBARRIER:
         return f"mbarrier at {_shared(runner, first)}: {_MBARRIER.get(second, '')}", None, []
     if code == F_REGISTER:

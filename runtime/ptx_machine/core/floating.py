@@ -20,6 +20,7 @@ from tiledsl.runtime.ptx_machine.core.floats import (
     is_subnormal,
     pack,
     rounded,
+    rounded_or_zero,
     sum_rest,
     unpack,
     zeroed,
@@ -98,12 +99,11 @@ def finish(x: float, rest: float, kind: int, mode: int) -> int:
     A float64 is already rounded.
     """
     rounding = mode & ROUNDING
-    if kind == F16 and mode & FTZ and is_subnormal(x, kind):
-        x = zeroed(x)  # before it is rounded: what is just below the normal numbers is zero
     if kind != F64:
-        x = rounded(x, rest, kind, rounding)
-    if mode & FTZ and is_subnormal(x, kind):
-        x = zeroed(x)
+        if mode & FTZ:
+            x = rounded_or_zero(x, rest, kind, rounding)
+        else:
+            x = rounded(x, rest, kind, rounding)
     if mode & SAT:
         x = 0.0 if not x > 0.0 else 1.0 if x > 1.0 else x
     if mode & RELU and x <= 0.0:

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.address import in_arrays
-from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, row_of_box, rows_of, swizzled
+from tiledsl.runtime.ptx_machine.core.boxes import (
+    map_row,
+    row_bytes,
+    row_of_box,
+    row_pitch,
+    rows_of,
+    swizzled,
+)
 from tiledsl.runtime.ptx_machine.core.common import fault, random
 from tiledsl.runtime.ptx_machine.core.floats import add_in_global
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
@@ -54,6 +61,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     Q_MAP,
     Q_MASK,
     Q_OFFSET,
+    Q_PLACED,
     Q_ROW,
     Q_SOURCE,
     Q_SOURCE_BLOCK,
@@ -120,7 +128,7 @@ def _tensor_row(M: Any, W: Any, entry: int, row: int, place: int) -> bool:
         # The part that lies inside; the rest of a load is zero.
         low = -first if first < 0 else 0
         high = columns[MAP_EXTENT] - first
-        if q[Q_KIND] == TMA_REDUCE:
+        if not loads:
             # The H200 also changes what lies behind a row, up to a multiple of 16 bytes.
             high = ((columns[MAP_EXTENT] * size + 15) & ~15) // size - first
         high = nbytes // size if high > nbytes // size else high
@@ -171,7 +179,7 @@ def _tma_load(M: Any, W: Any, entry: int) -> bool:
     q = i64p(entry)
     tensor_map = map_row(M, W, q[Q_MAP])
     nbytes, span = row_bytes(tensor_map), i64p(tensor_map)[MAP_SWIZZLE]
-    total = rows_of(tensor_map)
+    total, pitch = rows_of(tensor_map), row_pitch(tensor_map)
     row_buffer = M.row_buffer
     first = q[Q_BLOCK] - q[Q_BLOCK] % M.cluster_size
     for row in range(total):
@@ -179,7 +187,7 @@ def _tma_load(M: Any, W: Any, entry: int) -> bool:
             return False
         for rank in range(M.cluster_size):
             if (q[Q_MASK] >> rank) & 1:
-                start = q[Q_OFFSET] + row * nbytes
+                start = q[Q_OFFSET] + row * pitch
                 if span == 0:
                     copy_bytes(host_of(M, W, first + rank, start), row_buffer, nbytes)
                 else:
@@ -191,7 +199,9 @@ def _tma_load(M: Any, W: Any, entry: int) -> bool:
                         )
     for rank in range(M.cluster_size):
         if (q[Q_MASK] >> rank) & 1:
-            async_end(M, W, q[Q_WARP], BULK, first + rank, q[Q_OFFSET], q[Q_BYTES], WRITE, q[Q_ROW])
+            async_end(
+                M, W, q[Q_WARP], BULK, first + rank, q[Q_OFFSET], q[Q_PLACED], WRITE, q[Q_ROW]
+            )
             # The barrier at the same place of the block that the data goes to.
             complete_tx(
                 M, W, first + rank, q[Q_BARRIER_OFFSET], q[Q_BYTES], q[Q_WARP], BULK, q[Q_ROW]
@@ -208,7 +218,7 @@ def _read_source(M: Any, W: Any, entry: int, slot: int) -> bool:
         tensor_map = map_row(M, W, q[Q_MAP])
         nbytes, span = row_bytes(tensor_map), i64p(tensor_map)[MAP_SWIZZLE]
         for row in range(rows_of(tensor_map)):
-            start = q[Q_OFFSET] + row * nbytes
+            start = q[Q_OFFSET] + row * row_pitch(tensor_map)
             if span == 0:
                 copy_bytes(buffer + row * nbytes, host_of(M, W, q[Q_BLOCK], start), nbytes)
             else:
@@ -218,7 +228,7 @@ def _read_source(M: Any, W: Any, entry: int, slot: int) -> bool:
     else:
         copy_bytes(buffer, host_of(M, W, q[Q_BLOCK], q[Q_OFFSET]), q[Q_BYTES])
     q[Q_BUFFER] = slot + 1
-    async_end(M, W, q[Q_WARP], BULK, q[Q_BLOCK], q[Q_OFFSET], q[Q_BYTES], READ, q[Q_ROW])
+    async_end(M, W, q[Q_WARP], BULK, q[Q_BLOCK], q[Q_OFFSET], q[Q_PLACED], READ, q[Q_ROW])
     return True
 
 
@@ -328,7 +338,10 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
 def begin(M: Any, W: Any, entry: int) -> bool:
     """Open the windows of a new operation: what it reads or writes is in flight from now on."""
     q = i64p(entry)
-    warp, row, nbytes = q[Q_WARP], q[Q_ROW], q[Q_BYTES]
+    warp, row, nbytes = q[Q_WARP], q[Q_ROW], q[Q_PLACED]
+    if nbytes == 0:
+        nbytes = q[Q_BYTES]
+        q[Q_PLACED] = nbytes
     if is_store(M, W, q[Q_KIND]):
         return async_begin(M, W, warp, BULK, q[Q_BLOCK], q[Q_OFFSET], nbytes, READ, row)
     first = q[Q_BLOCK] - q[Q_BLOCK] % M.cluster_size
