@@ -110,11 +110,25 @@ def loop_in_a_loop(a: td.Tensor, c: td.Tensor, n: td.int32, *, keep: td.Constant
         td.tma_store(acc, c, (0, 0))
 
 
+@td.kernel(grid=1)
+def large_tile(c: td.Tensor, *, columns: td.Constant[int]):
+    with td.role("fill", warps=4):
+        td.store(td.zeros((64, columns), td.float32), c, (0, 0))
+
+
+@td.kernel(grid=1)
+def large_row(c: td.Tensor, *, columns: td.Constant[int]):
+    with td.role("fill", warps=4):
+        td.store(td.load(c, (0, 0), (columns,)), c, (1, 0))
+
+
 CASES: dict[str, tuple[type[TileError], Callable[[], object]]] = {
     "named_barriers": (ResourceLimit, lambda: named_barriers.lower(BF)),
     "shared_memory": (ResourceLimit, lambda: shared_memory.lower(BF, F32, stages=6)),
     "registers_of_replicas": (ResourceLimit, lambda: registers_of_replicas.lower(BF, F32)),
     "wide_products": (ResourceLimit, lambda: wide_products.lower(BF, F32)),
+    "large_tile": (ResourceLimit, lambda: large_tile.lower(F32, columns=1 << 30)),
+    "large_row": (ResourceLimit, lambda: large_row.lower(F32, columns=1 << 30)),
     "loop_in_a_loop": (
         ResourceLimit,
         lambda: loop_in_a_loop.lower(BF, F32, td.int32, keep=True),
