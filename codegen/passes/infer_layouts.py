@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tiledsl.codegen.ir.core import Block, Value
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
-from tiledsl.codegen.ir.layouts import MMA_ROWS, WgmmaFragment
+from tiledsl.codegen.ir.layouts import MMA_ROWS, SliceLayout, WgmmaFragment
 from tiledsl.codegen.ir.ops import arith, control, copy, memory
 from tiledsl.codegen.ir.plan import Plan, RolePlan
 from tiledsl.codegen.ir.types import Tile, Type
@@ -110,7 +110,7 @@ def _with_layout(tile: Tile, parts: int, role: str, loc: Loc) -> Tile:
 
 def _check_elements(tile: Tile, role: str, loc: Loc) -> None:
     """Refuse a tile that would make many thousands of instructions, most of which spill."""
-    assert tile.layout is not None
+    assert isinstance(tile.layout, WgmmaFragment | SliceLayout)
     if tile.layout.values > MOST_ELEMENTS:
         raise ResourceLimit(
             f"a register tile of shape {tile.shape} gives each thread of role {role!r}"
