@@ -313,7 +313,9 @@ def _step_cluster(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if W[warp].cluster_phase == words[1] + 1:
             fault(M, W, F_BARRIER, warp, row_of(M, W, row), -1, 16, 0)
             return FAULTED
-        if M.checks and columns[MODE] & RELAXED == 0:
+        if M.checks and columns[MODE] & RELAXED:
+            release_fenced(M, W, warp, object_cluster(M, W, block))
+        elif M.checks:
             release(M, W, warp, object_cluster(M, W, block))
         W[warp].cluster_phase = words[1] + 1
         _check_cluster(M, W, cluster)

@@ -366,6 +366,11 @@ def begin(M: Any, W: Any, entry: int) -> bool:
 def new_entry(M: Any, W: Any) -> int:
     """The address of a fresh entry behind the others, for ``enqueue``; 0 after a fault."""
     if M.queued >= QUEUE:
+        # The oldest completes, which is legal at any time: a warp has 32 cp.async an instruction.
+        perform(M, W, 0, 0)
+        if M.error[0]:
+            return 0
+    if M.queued >= QUEUE:
         fault(M, W, F_OVERFLOW, 0, 0, -1, QUEUE, 0)
         return 0
     entry = entry_at(M, W, M.queued)
