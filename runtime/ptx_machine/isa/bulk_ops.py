@@ -23,6 +23,8 @@ REDUCES = 4
 # the value is divided by the element stride. X1: the type of elements, with MAP_TYPE.
 # The second number of an F_TENSORMAP fault: the coordinate is no multiple of 16 bytes.
 OFF_GRANULE = -16
+# A store whose first element lies before the tensor.
+BEFORE = -17
 # MODE2 of *_REDUCE: as of ATOM.
 REDUCTIONS = ATOMS[:8]
 
@@ -60,7 +62,8 @@ MAP_COLUMNS = 32
     # BULK_COPY or ST_ASYNC that is none.
     Q_VALID,
     Q_MODE,
-) = range(28)  # fmt: skip
+    Q_PLACED,  # bytes of shared memory that it covers, gaps between rows included
+) = range(29)  # fmt: skip
 Q_COLUMNS = 32
 QUEUE = 1024  # entries
 BUFFERS = 62  # stores that have read their source and not yet written
