@@ -14,6 +14,8 @@ from tests.ptx_machine.exact import FORMATS, multiplied
 from tests.ptx_machine.foreign.launch import HERE, TensorMap, aligned, close, launch
 from tests.ptx_machine.foreign.make import digest
 from tiledsl.errors import TileError
+from tiledsl.runtime.ptx_machine.parser import parse
+from tiledsl.runtime.ptx_machine.program import decode
 
 Array = np.ndarray[Any, Any]
 Options = dict[str, Any]
@@ -59,10 +61,6 @@ def test_wgmma_gemm(
 
 def test_a_stage_released_too_early(rng: np.random.Generator) -> None:
     """The same PTX without the wait for wgmma: the machine names the line of the .cu."""
-    from tests.ptx_machine.foreign import launch as foreign
-    from tiledsl.runtime.ptx_machine.parser import parse
-    from tiledsl.runtime.ptx_machine.program import decode
-
     text = (HERE / "nvcc/wgmma_gemm.ptx").read_text()
     wait = "wgmma.wait_group.sync.aligned 0;"
     assert text.count(wait) >= 1
@@ -72,7 +70,7 @@ def test_a_stage_released_too_early(rng: np.random.Generator) -> None:
     maps = [TensorMap(a, (64, 128), "bf16", 128), TensorMap(b, (64, 128), "bf16", 128),
             TensorMap(c, (128, 64), "bf16")]  # fmt: skip
     with pytest.raises(TileError, match=r"wgmma_gemm\.cu"):
-        foreign.launch("", [*maps, I32(512)], grid=(1,), block=(288,), made=damaged,
+        launch("", [*maps, I32(512)], grid=(1,), block=(288,), made=damaged,
                        dynamic_shared=132 * 1024)  # fmt: skip
 
 
@@ -361,3 +359,15 @@ def test_wide(rng: np.random.Generator, options: Options) -> None:
         assert z[3, i] == float(fmt.rounded(values[0] + values[1], "rp"))  # type: ignore[operator]
     assert (z[0] == p / q).all() and (z[2] == np.sqrt(abs(p))).all()
     assert (z[4] == np.rint(p * 4)).all()
+
+
+def test_a_missing_proxy_fence(rng: np.random.Generator, options: Options) -> None:
+    """Reads of a slot, no fence, and TMA writes it again: what came out was right, so far."""
+    text = (HERE / "nvcc/cluster.ptx").read_text()
+    fence = "fence.proxy.async.shared::cta;"
+    assert text.count(fence) == 1
+    damaged = decode(parse(text.replace(fence, "")), "multicast_sums")
+    x, out = normal(rng, (5 * 2 * 16, 32), np.float32), aligned((2, 32), np.float32)
+    with pytest.raises(TileError, match=r"proxy fence[\s\S]*cluster\.cu"):
+        launch("", [TensorMap(x, (32, 16), "f32"), out, I32(5)], made=damaged, grid=(2,),
+               block=(32,), cluster=(2,), **options)  # fmt: skip

@@ -36,6 +36,8 @@ extern "C" __global__ void multicast_sums(const __grid_constant__ TensorMap x, f
     for (int row = 0; row < size * ROWS; row++) {
       sum += tile[slot][row * COLUMNS + threadIdx.x];
     }
+    // These reads come before what TMA writes there next.
+    async_proxy_fence();
     __syncwarp();
     if (threadIdx.x < size) {
       mbarrier_arrive_at(&empty[slot], threadIdx.x);
