@@ -25,6 +25,24 @@ def probes() -> Iterator[Probe]:
         for op, kinds in _FORMS.items():
             for kind in kinds.split():
                 yield from _one(place, dot, op, kind)
+    for op in ("min", "max"):
+        for kind in ("f16x2", "bf16x2"):
+            for name, result in (("red", ""), ("atom", "{%z, %u}, ")):
+                yield Probe(
+                    f"{name} global {op}.noftz.v2.{kind}",
+                    f"st.global.v2.b32 [%own], {{%a, %b}}; mov.b64 {{%z, %u}}, 7;"
+                    f" {name}.global.{op}.noftz.v2.{kind} {result}[%own], {{%c, %d}};"
+                    " ld.global.v2.b32 {%x, %y}, [%own];",
+                    (("r", kind),) * 4, ("r",) * 4, blocks=1, threads=64,
+                )  # fmt: skip
+    yield Probe(
+        "atom global exch.b128, cas.b128",
+        "st.global.v2.b64 [%own], {%a, %b}; mov.b128 %q0, {%a, %c}; mov.b128 %q1, {%b, %d};"
+        " atom.global.exch.b128 %q2, [%own], %q0; atom.global.cas.b128 %q3, [%own], %q1, %q2;"
+        " mov.b128 {%x, %y}, %q2; mov.b128 {%z, %u}, %q3; ld.global.b128 %q0, [%own];"
+        " mov.b128 {%v, %w}, %q0;",
+        (("d", "u:2"),) * 4, ("d",) * 6, blocks=1, threads=64, declare=".reg .b128 %q<4>;",
+    )  # fmt: skip
     for words in (
         "relaxed.gpu.global.add.u32",
         "acquire.gpu.global.add.u32",

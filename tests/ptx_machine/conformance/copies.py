@@ -21,6 +21,7 @@ def probes() -> Iterator[Probe]:
     yield from _by_threads()
     yield from _bulk()
     yield from _bulk_reductions()
+    yield from _shared_reductions()
     yield from _tiled()
     yield from _stores()
     yield from _im2col()
@@ -156,6 +157,32 @@ def _load(label: str, tensor: Map, at: tuple[int, ...], cta: bool = False) -> Pr
     name = f"TMA load {label} at {', '.join(map(str, at))}"
     return Probe(name, _loads(body, nbytes, bar), (), (), blocks=1, shared=bar + 16, dump=nbytes,
                  image=("u:16", _bytes(tensor)), tensor=tensor)  # fmt: skip
+
+
+def _shared_reductions() -> Iterator[Probe]:
+    """Into the block's own shared memory; a barrier counts the bytes."""
+    forms = [(op, kind) for op in ("min", "max") for kind in ("u32", "s32")]
+    forms += [("add", kind) for kind in ("u32", "s32", "u64")]
+    forms += [("inc", "u32"), ("dec", "u32"), ("and", "b32"), ("or", "b32"), ("xor", "b32")]
+    done = "shared::cluster.mbarrier::complete_tx::bytes"
+    for op, kind in forms:
+        size = int(kind[1:]) // 8
+        value = "%d11" if size == 8 else "%r11"
+        yield Probe(
+            f"red.async {op}.{kind}",
+            "fence.proxy.async.shared::cta; bar.sync 0;"
+            + _loads(f"ld.shared.b{8 * size} {value}, [%s + 64];"
+                     f" red.async.relaxed.cluster.{done}.{op}.{kind} [%s], {value}, [%r20];", size, 1024),
+            (), (), blocks=1, shared=1040, fill=1024, dump=1024, image=(f"i{8 * size}", 1024),
+        )  # fmt: skip
+        yield Probe(
+            f"bulk reduction in shared memory {op}.{kind}",
+            "fence.proxy.async.shared::cta; bar.sync 0;"
+            + _loads("add.u32 %r22, %s, 512; cp.reduce.async.bulk.shared::cluster.shared::cta"
+                     f".mbarrier::complete_tx::bytes.{op}.{kind} [%s], [%r22], 512, [%r20];", 512,
+                     1024),
+            (), (), blocks=1, shared=1040, fill=1024, dump=1024, image=(f"i{8 * size}", 1024),
+        )  # fmt: skip
 
 
 def _tiled() -> Iterator[Probe]:

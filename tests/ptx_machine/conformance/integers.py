@@ -25,6 +25,7 @@ def _of(kind: str) -> tuple[str, str]:
 def probes() -> Iterator[Probe]:
     yield from _arithmetic()
     yield from _carries()
+    yield from _video()
     yield from _bits()
     yield from _choices()
 
@@ -72,6 +73,12 @@ def _carries() -> Iterator[Probe]:
                 f"{op}.cc.{kind} %x, %a, %b; {then}.cc.{kind} %y, %c, %d; {then}.{kind} %z, %a, %d;"
                 f"| {v} {v} {v} {v} | {c} {c} {c}"
             )
+        for op in ("add", "sub"):  # a carry of one sort that the other takes
+            for then in ("addc", "subc"):
+                yield one(
+                    f"{op}.cc.{kind} %x, %a, %b; {then}.cc.{kind} %y, %c, %d; addc.{kind} %z, 0, 0;"
+                    f"| {v} {v} {v} {v} | {c} {c} {c}"
+                )
         yield one(
             f"mad.lo.cc.{kind} %x, %a, %b, %c; madc.hi.cc.{kind} %y, %a, %b, %d;"
             f" madc.lo.cc.{kind} %z, %b, %c, %d; madc.hi.{kind} %u, %a, %b, %c; | {v} {v} {v} {v}"
@@ -81,6 +88,23 @@ def _carries() -> Iterator[Probe]:
             f"mad.hi.cc.{kind} %x, %a, %b, %c; madc.lo.{kind} %y, %a, %b, %d; | {v} {v} {v} {v}"
             f" | {c} {c}"
         )
+
+
+def _video() -> Iterator[Probe]:
+    r = "r:i32 r:i32 r:i32 | r"
+    for n in (2, 4):
+        for op in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"):
+            for kinds in ("u32.u32.u32", "s32.s32.s32", "u32.s32.s32", "s32.u32.s32"):
+                for end in ("", ".sat"):
+                    yield one(f"{op}{n}.{kinds}{end} x,a,b,c | {r}")
+        yield one(f"vabsdiff{n}.u32.u32.u32.add x,a,b,c | {r}")
+        for op in ("vavrg", "vmin", "vmax"):
+            for kind in ("u32", "s32"):
+                yield one(f"{op}{n}.{kind}.{kind}.{kind}.add x,a,b,c | {r}")
+        for cmp in ("eq", "ne", "lt", "le", "gt", "ge"):
+            for kinds in ("u32.u32", "s32.s32", "u32.s32"):
+                for end in ("", ".add"):
+                    yield one(f"vset{n}.{kinds}.{cmp}{end} x,a,b,c | {r}")
 
 
 def _bits() -> Iterator[Probe]:

@@ -69,6 +69,22 @@ def _votes() -> Iterator[Probe]:
     yield one("elect.sync x|y,-1 | | r p", name="elect.sync")
     yield one("setp.gt.u32 %p0, %lane, 12; setp.ne.u32 %y, 0, 0; mov.b32 %x, 99;"
               " @%p0 elect.sync %x|%y, 0xffffe000; | | r p", name="elect.sync of some")  # fmt: skip
+    # Tiles of a warp: lanes with other masks at one instruction.
+    for width in (4, 8, 16):
+        mask = (
+            f"and.b32 %r0, %lane, {32 - width}; mov.b32 %r1, {(1 << width) - 1};"
+            " shl.b32 %r1, %r1, %r0;"
+        )
+        control = (32 - width) << 8 | 0x1F
+        yield one(
+            f"{mask} shfl.sync.bfly.b32 %x|%y, %a, 3, {control}, %r1; redux.sync.add.u32 %z, %a,"
+            " %r1; setp.gt.s32 %p1, %a, 0; vote.sync.ballot.b32 %u, %p1, %r1; | r:i32 | r p r r",
+            name=f"tiles of {width}",
+        )
+        yield one(
+            f"{mask} match.any.sync.b32 %x, %a, %r1; elect.sync %y|%z, %r1; | r:u:3 | r r p",
+            name=f"tiles of {width}: match, elect",
+        )
     yield one("activemask.b32 x | | r")
     yield one(f"{EVEN} mov.b32 %x, 5; @%p0 activemask.b32 %x; | | r")
     yield one(

@@ -11,6 +11,7 @@ from tests.ptx_machine.conformance.table import one
 SHAPES = {
     "m16n8k8": {"f16": (2, 1), "bf16": (2, 1), "tf32": (4, 2)},
     "m16n8k16": {"f16": (4, 2), "bf16": (4, 2), "s8": (2, 1), "u8": (2, 1)},
+    "m8n8k16": {"s8": (1, 1), "u8": (1, 1)},
     "m16n8k4": {"tf32": (2, 1)},
     "m16n8k32": {"s8": (4, 2), "u8": (4, 2), "e4m3": (4, 2), "e5m2": (4, 2)},
     "m8n8k4": {"f64": (1, 1)},
@@ -69,8 +70,8 @@ def _product(
     shape: str, kind: str, other: str, dtype: str, sat: str, a: int, b: int
 ) -> Iterator[Probe]:
     c = "d" if kind == "f64" else "r"
-    # m8n8k4 of f64 has 2 accumulators, those of 16 rows 4.
-    count = 2 if dtype == "f16" or shape == "m8n8k4" else 4
+    # Those of 8 rows have 2 accumulators, those of 16 rows 4.
+    count = 2 if dtype == "f16" or shape.startswith("m8") else 4
     word = {"f16": "f16x2", "f32": "f32", "s32": "i32", "f64": "f64"}[dtype]
     end = f"row.col{sat}.{dtype}.{kind}.{other}.{dtype}"
     text = f"mma.sync.aligned.{shape}.{end}"
