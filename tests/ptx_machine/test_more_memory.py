@@ -50,6 +50,28 @@ def test_all_parts_of_a_special_register() -> None:
     assert (out == np.stack([i % 4, i // 4 % 3, i // 12, 0 * i], 1)).all()
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_tiles_whose_lanes_come_apart(policy: str) -> None:
+    """Each tile of eight goes round a loop as often as it likes, odd lanes by a detour."""
+    out = aligned((2, 64), np.uint32)
+    execute(
+        "and.b32 %r0, %t, 24; mov.b32 %r1, 255; shl.b32 %r1, %r1, %r0; shr.u32 %r2, %t, 3;"
+        " mul.lo.u32 %r3, %t, %t; and.b32 %r7, %t, 1; setp.eq.u32 %p0, %r7, 0;\n"
+        "more: @%p0 bra join; add.u32 %r3, %r3, 1000;\n"
+        "join: shfl.sync.bfly.b32 %r3, %r3, 1, 0x181f, %r1; add.u32 %r3, %r3, %t;"
+        " setp.eq.u32 %p1, %r2, 0; sub.u32 %r2, %r2, 1; @!%p1 bra more;"
+        " ld.param.u64 %d0, [a]; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r6, %r6, 64, %t;"
+        " mul.wide.u32 %d1, %r6, 4; add.u64 %d0, %d0, %d1; st.global.u32 [%d0], %r3;",
+        [out], ONE, grid=(2,), block=(64,), policy=policy, seed=fresh_seed() & 0xFFFF,
+    )  # fmt: skip
+    t = np.arange(64)
+    value = t * t
+    for k in range(8):
+        once = (value + 1000 * (t & 1))[t ^ 1] + t
+        value = np.where(t // 8 >= k, once, value)
+    assert (out == value).all()
+
+
 def test_accesses_of_128_bits() -> None:
     rng = np.random.default_rng(fresh_seed())
     x = aligned((32, 2), np.uint64, rng.integers(0, 1 << 63, (32, 2), np.uint64))

@@ -172,7 +172,8 @@ def _shared_reductions() -> Iterator[Probe]:
             f"red.async {op}.{kind}",
             "fence.proxy.async.shared::cta; bar.sync 0;"
             + _loads(f"ld.shared.b{8 * size} {value}, [%s + 64];"
-                     f" red.async.relaxed.cluster.{done}.{op}.{kind} [%s], {value}, [%r20];", size, 1024),
+                     f" red.async.relaxed.cluster.{done}.{op}.{kind} [%s], {value}, [%r20];",
+                     size, 1024),
             (), (), blocks=1, shared=1040, fill=1024, dump=1024, image=(f"i{8 * size}", 1024),
         )  # fmt: skip
         yield Probe(
