@@ -19,7 +19,7 @@ from tiledsl.runtime.ptx_machine.report import MachineFault
 from tiledsl.runtime.ptx_machine.syntax import Parameter
 from tiledsl.runtime.ptx_run import entries
 from tiledsl.runtime.ptx_run import run_ptx as run
-from tiledsl.runtime.ptx_values import Struct, TensorMap, struct
+from tiledsl.runtime.ptx_values import Struct, TensorMap, described, struct
 
 __all__ = [
     "DecodeError",
@@ -28,6 +28,7 @@ __all__ = [
     "Result",
     "Struct",
     "TensorMap",
+    "described",
     "entries",
     "run",
     "struct",

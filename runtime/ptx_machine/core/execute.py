@@ -9,7 +9,7 @@ from typing import Any
 
 from tiledsl.runtime.ptx_machine.core.barrier import block_ended, step_barrier, warp_ended
 from tiledsl.runtime.ptx_machine.core.bulk import step_bulk
-from tiledsl.runtime.ptx_machine.core.common import count_lanes, fault, lanes, random
+from tiledsl.runtime.ptx_machine.core.common import count_lanes, counts_of, fault, lanes, random
 from tiledsl.runtime.ptx_machine.core.control import step_control
 from tiledsl.runtime.ptx_machine.core.convert import step_convert
 from tiledsl.runtime.ptx_machine.core.divergence import choose, end_lanes, meet, part
@@ -20,6 +20,7 @@ from tiledsl.runtime.ptx_machine.core.memory import step_memory
 from tiledsl.runtime.ptx_machine.core.order import order_reset
 from tiledsl.runtime.ptx_machine.core.queue import drain, perform_late, perform_random
 from tiledsl.runtime.ptx_machine.core.raw import i64p
+from tiledsl.runtime.ptx_machine.core.sizes import C_WAITED, C_WAITS
 from tiledsl.runtime.ptx_machine.core.tensor import note_writes, register_hazard, step_tensor
 from tiledsl.runtime.ptx_machine.core.warp import step_warp
 from tiledsl.runtime.ptx_machine.core.wgmma import perform_random_wgmma
@@ -132,6 +133,19 @@ def _branch(M: Any, W: Any, warp: int, number: int, group: int, mask: int) -> in
     return chosen
 
 
+@compiled(none, i64, i64, i64)
+def _note_wait(M: Any, W: Any, warp: int, number: int, waits: int) -> None:
+    """Count how often and how long warps wait at a row; one wait of a warp at a time."""
+    counts = counts_of(M, W, number)
+    if waits:
+        if W[warp].waits_since == 0 or W[warp].wait_row != number:
+            counts[C_WAITS] += 1
+            W[warp].waits_since = M.instructions + 1
+    elif W[warp].waits_since and W[warp].wait_row == number:
+        counts[C_WAITED] += M.instructions - W[warp].waits_since
+        W[warp].waits_since = 0
+
+
 @compiled(i64, i64, i64)
 def run_warp(M: Any, W: Any, warp: int, limit: int) -> int:
     """Run at most so many rows of a warp."""
@@ -193,12 +207,16 @@ def run_warp(M: Any, W: Any, warp: int, limit: int) -> int:
                     for lane in range(32):
                         if (group >> lane) & 1:
                             W[warp].parked[lane] = M.epoch
+                    if M.profiling:
+                        _note_wait(M, W, warp, number, 1)
                     W[warp].wait_row = number
                     ran -= 1
                     M.instructions -= 1
                     i64p(M.row_warps)[number] -= 1
                     i64p(M.row_lanes)[number] -= count_lanes(mask)
                     break
+                if M.profiling and W[warp].waits_since:
+                    _note_wait(M, W, warp, number, 0)
                 if columns[NOTED]:
                     note_writes(M, W, warp, row)
             number += 1

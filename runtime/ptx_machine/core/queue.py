@@ -13,7 +13,7 @@ import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.address import in_arrays
 from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, row_of_box, rows_of, swizzled
-from tiledsl.runtime.ptx_machine.core.common import fault, random
+from tiledsl.runtime.ptx_machine.core.common import count_lanes, counts_of, fault, random
 from tiledsl.runtime.ptx_machine.core.floats import add_in_global
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.mbarrier import complete_tx
@@ -27,6 +27,13 @@ from tiledsl.runtime.ptx_machine.core.order import (
     observe,
 )
 from tiledsl.runtime.ptx_machine.core.raw import i64p, u8p, u64p
+from tiledsl.runtime.ptx_machine.core.sizes import (
+    C_COPIES,
+    C_FLIGHT,
+    C_GLOBAL,
+    C_LONGEST,
+    C_SHARED,
+)  # fmt: skip
 from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     BUFFER_BYTES,
     BUFFERS,
@@ -49,6 +56,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     Q_GROUP,
     Q_HOST,
     Q_HOW,
+    Q_ISSUED,
     Q_KIND,
     Q_LANE,
     Q_MAP,
@@ -125,6 +133,7 @@ def _tensor_row(M: Any, W: Any, entry: int, row: int, place: int) -> bool:
             high = ((columns[MAP_EXTENT] * size + 15) & ~15) // size - first
         high = nbytes // size if high > nbytes // size else high
         if low < high:
+            counts_of(M, W, q[Q_ROW])[C_GLOBAL] += (high - low) * size
             address = line + (first + low) * size
             kind = READ if loads else WRITE
             host = in_arrays(
@@ -152,6 +161,7 @@ def _tensor_row(M: Any, W: Any, entry: int, row: int, place: int) -> bool:
                 for j in range(size):
                     u8p(place)[k * size + j] = np.uint8(0)
             continue
+        counts_of(M, W, q[Q_ROW])[C_GLOBAL] += size
         kind = READ if loads else WRITE
         host = in_arrays(M, W, q[Q_WARP], q[Q_ROW], q[Q_LANE], line + at * size, size, kind)
         if host == 0:
@@ -260,6 +270,24 @@ def is_store(M: Any, W: Any, kind: int) -> bool:
     return kind in (TMA_STORE, TMA_REDUCE, BULK_STORE, BULK_REDUCE)
 
 
+@compiled(none, i64)
+def _count(M: Any, W: Any, entry: int) -> None:
+    """Count an operation that has ended; rows of tensors count their own bytes."""
+    q = i64p(entry)
+    counts, kind = counts_of(M, W, q[Q_ROW]), q[Q_KIND]
+    steps = M.instructions - q[Q_ISSUED]
+    counts[C_COPIES] += 1
+    counts[C_FLIGHT] += steps
+    if steps > counts[C_LONGEST]:
+        counts[C_LONGEST] = steps
+    targets = 1 if is_store(M, W, kind) else count_lanes(q[Q_MASK])
+    counts[C_SHARED] += q[Q_BYTES] * targets
+    if kind in (BULK_LOAD, BULK_STORE, BULK_REDUCE):
+        counts[C_GLOBAL] += q[Q_BYTES]
+    elif kind == CP_ASYNC:
+        counts[C_GLOBAL] += q[Q_VALID]
+
+
 @compiled(b1, i64, i64)
 def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
     """Do an operation, or with ``read_only`` the first step of a store.
@@ -269,7 +297,6 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
     entry = entry_at(M, W, index)
     q = i64p(entry)
     kind = q[Q_KIND]
-    M.copy_bytes += q[Q_BYTES]
     if is_store(M, W, kind):
         if q[Q_BUFFER] == 0:
             slot = 0
@@ -281,6 +308,7 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
                     if i64p(entry_at(M, W, k))[Q_BUFFER]:
                         slot = i64p(entry_at(M, W, k))[Q_BUFFER] - 1
                         _write_target(M, W, entry_at(M, W, k), slot)
+                        _count(M, W, entry_at(M, W, k))
                         _remove(M, W, k)
                         index -= 1 if k < index else 0
                         break
@@ -319,6 +347,7 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
             async_end(
                 M, W, q[Q_WARP], BULK, q[Q_SOURCE_BLOCK], q[Q_SOURCE], q[Q_BYTES], READ, q[Q_ROW]
             )
+    _count(M, W, entry)
     _remove(M, W, index)
     M.epoch += 1
     return True
@@ -360,6 +389,7 @@ def enqueue(M: Any, W: Any) -> bool:
     """Issue the operation in the entry that new_entry gave."""
     if not begin(M, W, entry_at(M, W, M.queued)):
         return False
+    i64p(entry_at(M, W, M.queued))[Q_ISSUED] = M.instructions
     M.queued += 1
     if M.policy == EAGER:
         perform(M, W, M.queued - 1, 0)

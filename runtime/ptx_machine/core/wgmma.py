@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.bits import ZERO, ones, signed, width
-from tiledsl.runtime.ptx_machine.core.common import fault, lanes, random, row_of
+from tiledsl.runtime.ptx_machine.core.common import counts_of, fault, lanes, random, row_of
 from tiledsl.runtime.ptx_machine.core.descriptor import flaw, granule
 from tiledsl.runtime.ptx_machine.core.floats import RN, pack, rounded
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
@@ -28,6 +28,7 @@ from tiledsl.runtime.ptx_machine.core.raw import (
     u16p,
     u32p,
 )  # fmt: skip
+from tiledsl.runtime.ptx_machine.core.sizes import C_COPIES, C_FLIGHT, C_LONGEST
 from tiledsl.runtime.ptx_machine.core.tensor_state import (
     E_A,
     E_A_TYPE,
@@ -38,6 +39,7 @@ from tiledsl.runtime.ptx_machine.core.tensor_state import (
     E_D_TYPE,
     E_DONE,
     E_GROUP,
+    E_ISSUED,
     E_MODE,
     E_N,
     E_ROW,
@@ -290,6 +292,7 @@ def step_wgmma(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     q[E_SCALE] = (np.int64(scale[0]) & 1) ^ columns[X2]
     q[E_A], q[E_B], q[E_GROUP] = np.int64(a[0]), np.int64(b[0]), W[warp].wgmma_groups
     q[E_ROW], q[E_DONE], q[E_VEC2] = number, 0, columns[VEC2]
+    q[E_ISSUED] = M.instructions
     if M.checks:
         for i in range(columns[NVEC] + (4 if mode & A_REGISTERS else 0)):
             at = columns[VEC] + i if i < columns[NVEC] else columns[VEC2] + i - columns[NVEC]
@@ -324,6 +327,11 @@ def _retire(M: Any, W: Any, warp: int, limit: int) -> None:
         q = i64p(_entry(M, W, warp, done))
         if q[E_DONE] == 0:
             _execute(M, W, warp, done)
+        counts, steps = counts_of(M, W, q[E_ROW]), M.instructions - q[E_ISSUED]
+        counts[C_COPIES] += 1
+        counts[C_FLIGHT] += steps
+        if steps > counts[C_LONGEST]:
+            counts[C_LONGEST] = steps
         if M.checks:
             mode = q[E_MODE]
             for i in range(q[E_COUNT]):

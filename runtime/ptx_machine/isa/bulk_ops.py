@@ -54,7 +54,8 @@ MAP_COLUMNS = 32
     Q_SOURCE_BLOCK, Q_SOURCE,  # of a copy between shared memories
     Q_VALID,  # cp.async: bytes that are read, the others are zero
     Q_MODE,
-) = range(28)  # fmt: skip
+    Q_ISSUED,  # the step (of M.instructions) at which it was issued
+) = range(29)  # fmt: skip
 Q_COLUMNS = 32
 QUEUE = 1024  # entries
 BUFFERS = 62  # stores that have read their source and not yet written
