@@ -229,8 +229,8 @@ def _packed(parameter: Parameter, arg: Any, maps: Maps) -> bytes:
     if isinstance(arg, np.generic):
         if arg.nbytes != size:
             raise TypeMismatch(
-                f"parameter {described(parameter)}: expected {_wanted(parameter)}, got a"
-                f" {arg.dtype} of {arg.nbytes} bytes"
+                f"parameter {described(parameter)}: expected {_wanted(parameter)}, got one"
+                f" of {arg.nbytes} ({arg.dtype})"
             )
         return arg.tobytes()
     if isinstance(arg, int | float) and is_scalar(parameter):

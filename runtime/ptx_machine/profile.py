@@ -56,8 +56,8 @@ class Site:
 
     @property
     def source(self) -> str:
-        """``file.py:12``, or an empty string."""
-        if self.loc is None:
+        """``file.py:12``, or an empty string; line 0 is the compiler's own code."""
+        if self.loc is None or not self.loc.line:
             return ""
         return f"{self.loc.file.rsplit('/', 1)[-1]}:{self.loc.line}"
 
@@ -171,7 +171,7 @@ class Profile:
     def source_lines(self) -> dict[str, int]:
         """Warp instructions by source line (``"gemm.py:12"``), the most first; without ``.loc``
         there are none."""
-        return _sums((site.source, site.runs) for site in self.sites if site.loc is not None)
+        return _sums((site.source, site.runs) for site in self.sites if site.source)
 
     @property
     def extra_wavefronts(self) -> int:
@@ -183,12 +183,12 @@ class Profile:
             [
                 f"kernel {self.name}: {self.instructions:,} instructions of warps,"
                 f" {self.thread_instructions:,} of threads",
-                *(_text_table(*table) for table in self._tables() if table[2]),
+                *(_text_table(*table) for table in self._tables()),
             ]
         )
 
     def _repr_html_(self) -> str:
-        tables = "".join(_html_table(*table) for table in self._tables() if table[2])
+        tables = "".join(_html_table(*table) for table in self._tables())
         return (
             f"<p><b>{html.escape(self.name)}</b>: {self.instructions:,} instructions of warps,"
             f" {self.thread_instructions:,} of threads</p>{tables}"
@@ -196,8 +196,7 @@ class Profile:
 
     def _tables(self) -> list[_Table]:
         bad = [conflict for conflict in self.conflicts if conflict.extra]
-        clean = sum(conflict.wavefronts for conflict in self.conflicts)
-        return [
+        tables = [
             _table("instructions", ("opcode", "warps"), list(self.opcodes.items())),
             _table("source lines", ("line", "warps"), list(self.source_lines.items())),
             _table(
@@ -211,7 +210,7 @@ class Profile:
                 [_operations(kind, found) for kind, found in self.asynchronous.items()],
             ),
             _table(
-                f"bank conflicts: {self.extra_wavefronts:,} extra wavefronts beside {clean:,}",
+                "bank conflicts",
                 ("instruction", "PTX line", "source", "wavefronts", "extra", "worst"),
                 [(*_place(c.site), c.wavefronts, c.extra, f"{c.worst}-way") for c in bad],
             ),
@@ -221,6 +220,10 @@ class Profile:
                 [(*_place(w.site), w.site.runs, w.waits, w.steps) for w in self.waits],
             ),
         ]
+        if self.conflicts and not bad:
+            clean = sum(conflict.wavefronts for conflict in self.conflicts)
+            tables.append((f"no bank conflicts in {clean:,} wavefronts", (), []))
+        return [table for table in tables if table[2] or not table[1]]
 
 
 _Table = tuple[str, Sequence[str], list[tuple[str, ...]]]
@@ -354,7 +357,7 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str | int]])
 
 
 def _text_table(title: str, head: Sequence[str], rows: list[tuple[str, ...]]) -> str:
-    every = [tuple(head), *rows]
+    every = [tuple(head), *rows] if rows else []
     widths = [max(len(row[k]) for row in every) for k in range(len(head))]
     lines = [
         "  " + "  ".join(_aligned(k)(row[k], widths[k]) for k in range(len(head))).rstrip()
@@ -377,5 +380,7 @@ def _html_table(title: str, head: Sequence[str], rows: list[tuple[str, ...]]) ->
             )
         )
 
+    if not rows:
+        return f"<p>{html.escape(title)}</p>"
     body = "".join(line(row, "td") for row in rows)
     return f"<p>{html.escape(title)}</p><table>{line(head, 'th')}{body}</table>"
