@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tiledsl.codegen.explain import Explanation
     from tiledsl.compiled import CompiledKernel
     from tiledsl.runtime.launch import Launcher
+    from tiledsl.runtime.ptx_machine.machine import Result
 
 DEFAULT_TARGET = "sm_90a"
 # The emulated device: few enough that every block of a persistent kernel walks several tiles.
@@ -263,7 +264,7 @@ class Kernel:
         ptx: str | None = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Any:
+    ) -> Result:
         """Run the kernel's PTX, as a GPU would get it, on the CPU: NumPy arguments as in a call.
 
         Slower than the emulator, and independent of it: a wrong address, descriptor, fragment,
@@ -306,7 +307,7 @@ class Kernel:
         blocks: tuple[int, ...] | None,
         options: Mapping[str, Any],
         ptx: str | None = None,
-    ) -> Any:
+    ) -> Result:
         from tiledsl.runtime.grid import check_clusters
         from tiledsl.runtime.ptx_backend import run_kernel
 

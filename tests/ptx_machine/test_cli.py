@@ -101,7 +101,7 @@ def test_types_that_numpy_does_not_know(folder: Path, capsys: pytest.CaptureFixt
         "mul.wide.u32 %d3, %r1, 4; add.u64 %d1, %d1, %d3; add.u64 %d2, %d2, %d3;\n"
         "ld.global.u32 %r2, [%d1]; st.global.u32 [%d2], %r2; ret; }\n"
     )
-    command = ["run-ptx", "copy.ptx", "--arg", "y=randn:32:bf16", "--arg", "c=nan:32:bf16"]
+    command = ["run-ptx", "copy.ptx", "--arg", "a=randn:32:bf16", "--arg", "c=nan:32:bf16"]
     assert main([*command, "--save", "c=raw.npy", "--save", "c=c.npy:f32"]) == 0
     raw = np.load("raw.npy").view(ml_dtypes.bfloat16)
     assert np.array_equal(raw.astype(np.float32), np.load("c.npy"))
@@ -155,9 +155,11 @@ def test_faults_and_wrong_ptx(folder: Path, capsys: pytest.CaptureFixture[str]) 
         (["scale.ptx", "--array", "x=5"], "expected FILL:SHAPE:TYPE"),
         (["scale.ptx", "--array", "x=ones:1:f32", "--arg", "x=ones:1:f32"], "two arrays named 'x'"),
         (["scale.ptx", "--save", "y=y.npy"], "there is no array 'y'; there are: none"),
-        (["scale.ptx", "--arg", "y=ones:1:f32", "--save", "y=y.txt"], "expected NAME=FILE.npy"),
-        (["scale.ptx", "--arg", "y=ones:1:f32", "--save", "y=no/y.npy"], "there is no folder"),
-        (["scale.ptx", "--arg", "y=ones:1:f32", "--expect", "y=no.npy"], "cannot read 'no.npy'"),
+        (["scale.ptx", "--arg", "x=ones:1:f32", "--save", "x=y.txt"], "expected NAME=FILE.npy"),
+        (["scale.ptx", "--arg", "x=ones:1:f32", "--save", "x=no/y.npy"], "there is no folder"),
+        (["scale.ptx", "--arg", "x=ones:1:f32", "--expect", "x=no.npy"], "cannot read 'no.npy'"),
+        (["scale.ptx", "--arg", "y=ones:1:f32"],
+         "--arg y=...: expected arguments in the order of the parameters (x, y, f, n), got it as"),
         (["scale.ptx", "--schedules", "0"], "--schedules: expected a number from 1, got 0"),
         (["scale.ptx", "--tolerance", "-1"], "--tolerance: expected a number from 0"),
         (["scale.ptx", "--data-seed", "-1"], "--data-seed: expected a number from 0"),

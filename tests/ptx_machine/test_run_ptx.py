@@ -87,6 +87,11 @@ def test_an_array_has_its_own_bytes_only() -> None:
     y.flags.writeable = False
     with pytest.raises(ptx.MachineFault, match="read only"):
         ptx.run(SCALE, [x, y, 1.0, 3], block=64)
+    # Arrays side by side: each is where it is, not behind the end of the other.
+    first, second = np.stack([np.ones(64), np.zeros(64)]).astype(np.float32)
+    ptx.run(SCALE, [first, second, 5.0, 64], block=64)
+    assert np.array_equal(second, 5 * first)
+    assert np.array_equal(first, np.ones(64))
     # A view: its bytes, and those of the gaps between them.
     whole = np.zeros(200, np.float32)
     ptx.run(SCALE, [x, whole[100:], 3.0, 64], block=64)

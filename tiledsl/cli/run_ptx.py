@@ -95,6 +95,7 @@ def run(given: argparse.Namespace) -> int:
         made.add_array(word)
     for word in given.arg:
         made.add_argument(word)
+    _check_labels(text, given.entry, made)
     saves = [_save(word, made) for word in given.save]
     expected = dict(_expectation(word, made) for word in given.expect)
     options = _options(given)
@@ -122,6 +123,21 @@ def run(given: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError(f"--save {name}={path}: {error}") from None
     return status
+
+
+def _check_labels(text: str, entry: str | None, made: Values) -> None:
+    """An argument that is named as another parameter is in the wrong place."""
+    entries = ptx.entries(text)
+    name = entry or next(iter(entries), "")
+    if name not in entries or (entry is None and len(entries) > 1):
+        return  # ptx.run says so
+    names = [parameter.name for parameter in entries[name]]
+    for at, label in enumerate(made.labels):
+        if label in names and names.index(label) != at:
+            raise UsageError(
+                f"--arg {label}=...: expected arguments in the order of the parameters"
+                f" ({', '.join(names)}), got it as number {at + 1}"
+            )
 
 
 def _negative(option: str) -> Any:
