@@ -161,6 +161,7 @@ def test_gemm(monkeypatch: pytest.MonkeyPatch) -> None:
         for policy in ("eager", "late", "random", "pct"):
             result = kernel.run_ptx(a, b, c, options={"profile": True, "policy": policy})
             found = result.profile
+            assert found is not None
             tiles, steps = (m // bm) * (n // bn), k // bk
             loads, stores, products = (
                 found.asynchronous[kind] for kind in ("TMA load", "TMA store", "wgmma")
@@ -197,6 +198,7 @@ def test_multicast(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", td.PerformanceWarning)
         found = kernel.run_ptx(a, b, c, options={"profile": True}).profile
+    assert found is not None
     cast = found.asynchronous["TMA load, multicast"]
     assert cast.operations > 0
     assert cast.shared_bytes == 2 * cast.global_bytes > 0
