@@ -69,6 +69,7 @@ def check_tensormap(name: str, array: ArrayArg, spec: TensorMapSpec) -> None:
                 f" dimension {axis}"
             )
     _check_strides(name, array)
+    _check_row_ends(name, array, spec)
     if spec.im2col is not None:
         _check_corners(what, array, spec.im2col)
 
@@ -149,6 +150,27 @@ def _check_inner(what: str, spec: TensorMapSpec) -> None:
             f" got {inner} bytes",
             hint=_CHANGE_TILE,
         )
+    if spec.swizzle and inner < spec.swizzle:
+        raise LaunchError(
+            f"{what}: expected box rows of the swizzle span, {spec.swizzle} bytes, got {inner}"
+            f" bytes, which TMA would place {spec.swizzle} bytes apart {_RULE}",
+            hint=_CHANGE_TILE,
+        )
+
+
+def _check_row_ends(name: str, array: ArrayArg, spec: TensorMapSpec) -> None:
+    """Stores write whole pieces of 16 bytes (seen on an H200), also behind the end of a row."""
+    row = array.shape[-1] * spec.dtype.itemsize
+    if spec.use != "store" or row % ALIGNMENT == 0:
+        return
+    more = -row % ALIGNMENT
+    raise LaunchError(
+        f"argument {name}: expected rows of a multiple of {ALIGNMENT} bytes, for the kernel stores"
+        f" to it by TMA, got {array.shape[-1]} elements of {spec.dtype}: a store would also change"
+        f" the {more} bytes behind each row {_RULE}",
+        hint=f"pass an array with {more // spec.dtype.itemsize} more columns, or store with"
+        " td.store, which writes single elements",
+    )
 
 
 def _check_element_strides(name: str, what: str, array: ArrayArg, spec: TensorMapSpec) -> None:

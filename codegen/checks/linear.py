@@ -2,10 +2,10 @@
 
 Tile level, by dataflow over the structured IR of each role, through inlined helpers and both
 styles (``with`` and flat), for a stage that is: never released, released on one path only or in a
-loop, released twice, used after its release (also by the caller of a helper that released it),
-acquired beyond the ring's depth, or carried out of the branch or iteration that acquired it. The
-same walk sees that each stage has its arrival: by the release, or by one ``stage.arrive()``; and
-that no drain waits for a stage that its own role still holds.
+loop, released twice, used after its release (also by the caller of a helper that released it) or
+behind its arrival, acquired beyond the ring's depth, or carried out of the branch or iteration that
+acquired it. The same walk sees that each stage has its arrival: by the release, or by one
+``stage.arrive()``; and that no drain waits for a stage that its own role still holds.
 
 A ring through which a role moves by hand (``wait_full``, ``consumer_step`` ...) is the user's own
 there: its tiles need no handle. Handles of the same ring are checked all the same: both styles move
@@ -236,6 +236,10 @@ class _LinearWalker(PathWalker[State]):
             raise errors.escaped(op)
         if held.release is not None:
             raise errors.used_after_release(op, held.acquire, held.release)
+        # Bulk loads may come behind the arrival: the acquire has announced their bytes.
+        counted = isinstance(op, BULK_LOADS) or explicit_count(ring_of(stage), side)
+        if isinstance(value.type, SharedTile) and held.arrive is not None and not counted:
+            raise errors.used_after_arrival(op, held.arrive, stage)
 
     def _use_unheld(self, op: Op, value: Value) -> None:
         """A tile or barrier of no stage: the kernel's own, or of a ring that is moved by hand."""

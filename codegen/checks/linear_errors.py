@@ -263,6 +263,18 @@ def arrived_twice(op: Op, before: Op, stage: Value) -> StageError:
     )
 
 
+def used_after_arrival(op: Op, arrive: Op, stage: Value) -> StageError:
+    does, told = "read", "that it is free, so that it may hold other data by now"
+    if side_of(stage) == "producer":
+        does, told = "written", "that it is full, so that they may have read it already"
+    return StageError(
+        f"a tile is {does} behind stage.arrive(), which told the {_other_side(stage)} {told}",
+        op.loc,
+        notes=(("arrived here", arrive.loc), ("acquired here", stage.loc)),
+        hint="move the arrive behind the last use of the stage's tiles, or let the release arrive",
+    )
+
+
 def arrived_with_bytes(op: Op, load: Op, stage: Value) -> StageError:
     return StageError(
         "stage.arrive() on a producer stage that is filled by loads: the arrival that announces"

@@ -62,10 +62,11 @@ def _copies(low: Lowering, op: TensorOp, shared: SharedTile, shared_bytes: int =
     for start in (shared_bytes, *(each.offset for each in found)):
         if start % SHARED_ALIGNMENT:
             raise InvalidValue(
-                f"bulk tensor copies of {shared} would start {start} bytes into shared memory:"
-                f" expected a multiple of {SHARED_ALIGNMENT}",
+                f"bulk tensor copies of a {shared.dtype} tile of shape {shared.stored_shape} would"
+                f" start {start} bytes into shared memory: expected a multiple of"
+                f" {SHARED_ALIGNMENT}",
                 op.loc,
-                hint="use a tile with more rows, or with longer rows"
+                hint="use a tile with longer rows, or with another number of rows"
                 f" ({shared.nbytes} bytes in {len(found)} copies)",
             )
     return found

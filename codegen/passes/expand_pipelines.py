@@ -9,6 +9,8 @@ arrives how often is what ``derive_counts`` counts, and this pass places it. A p
 
 Every stage of a producer sees the arrivals of all the kinds of fillings that its stages have. A
 consumer's release arrives on ``empty``, once for each part, when all threads of the part are done.
+Where its ordinary loads read what bulk copies fill, each thread fences before: a load may still be
+on its way when its thread arrives, and the next copy overtake it (decision 0014).
 
 Who waits: all threads of a role, since all of them must get somewhere before the next phase; but of
 a producer of nothing but loads the one that loads, for the others may be so late that the phase
@@ -36,6 +38,7 @@ from tiledsl.codegen.passes.ring_use import (
     STORES,
     WAITS_ON,
     RoleUse,
+    Touched,
     role_uses,
 )
 from tiledsl.errors import InternalError
@@ -62,6 +65,14 @@ class _Copied:
     rows: frozenset[Value]
 
 
+def _overtaken(role: RoleUse, roles: list[RoleUse]) -> Touched:
+    """What a role reads or writes by ordinary instructions, and bulk copies of any role fill."""
+    filled = Touched()
+    for other in roles:
+        filled |= other.filled_async
+    return (role.read | role.written) & filled
+
+
 def expand_pipelines(kernel: Kernel) -> None:
     """Replace every ``pipeline.*``, ``stage.*`` and ``turn.*`` but ``pipeline.create``."""
     assert kernel.plan is not None
@@ -79,15 +90,19 @@ def expand_pipelines(kernel: Kernel) -> None:
     )
     for role in roles:
         many = kernel.plan.role(role.name).mode != "thread"
-        _RoleExpander(role, handover, copied, many=many).run()
+        overtaken = _overtaken(role, roles)
+        _RoleExpander(role, handover, copied, overtaken, many=many).run()
 
 
 class _RoleExpander:
-    def __init__(self, role: RoleUse, handover: Handover, copied: _Copied, *, many: bool) -> None:
+    def __init__(
+        self, role: RoleUse, handover: Handover, copied: _Copied, overtaken: Touched, *, many: bool
+    ) -> None:
         self.role = role
         self.body = role.body
         self.many = many
         self.copied = copied
+        self.overtaken = overtaken
         self.cursors = Cursors()
         self.turns = Turns(role, handover, self.cursors, many=many)
         # Stages behind whose acquire the threads of a part have met: a wgmma needs all of them.
@@ -235,6 +250,8 @@ class _RoleExpander:
         if side == PRODUCER:
             self._fill(out, on, slot, announced)
             return
+        if self.overtaken.may_be_of(on):
+            out.add(protocol.FenceProxyAsync())
         if self.many and (not met or self.role.read.may_be_of(on)):
             # One thread arrives for its part: none may still wait for this phase or read the
             # slot, or the producer could fill it again too early.
@@ -265,8 +282,10 @@ class _RoleExpander:
             out.add(protocol.MbarrierArrive(full, (), "role"))
 
     def _publish(self, out: Emitter) -> None:
-        """Make what this role has stored to tiles of rings visible to TMA and wgmma of others."""
-        if self.role.written.rings:
+        """Let TMA and wgmma of others see what this role has stored to tiles of rings, and bulk
+        copies of others wait for what it has read.
+        """
+        if self.role.written.rings or self.overtaken:
             out.add(protocol.FenceProxyAsync())
 
     # --------------------------------------------------------------- what the user wrote
@@ -280,7 +299,7 @@ class _RoleExpander:
             self._publish(out)
             if self.many:
                 out.add(protocol.RoleSync())
-        elif isinstance(op, sync.NamedSync | sync.NamedArrive):
+        elif isinstance(op, sync.NamedSync | sync.NamedArrive | sync.ClusterSync):
             self._publish(out)
         elif isinstance(op, protocol.MbarrierWait) and self._copies_behind(op.barrier):
             return [op, protocol.FenceProxyAsync().at(op.loc)]

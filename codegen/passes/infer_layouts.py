@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tiledsl.codegen.ir.core import Block, Value
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
-from tiledsl.codegen.ir.layouts import MMA_ROWS, WgmmaFragment
+from tiledsl.codegen.ir.layouts import MMA_ROWS, SliceLayout, WgmmaFragment
 from tiledsl.codegen.ir.ops import arith, control, copy, memory
 from tiledsl.codegen.ir.plan import Plan, RolePlan
 from tiledsl.codegen.ir.types import Tile, Type
@@ -20,6 +20,8 @@ from tiledsl.errors import Loc, ResourceLimit, TypeMismatch
 
 DEFAULT_WARPS = 4
 # Operations that carry the layout of the tile that they make.
+MOST_ELEMENTS = 1024  # of a tile in a thread: four times what its 255 registers hold in float32
+
 _MAKERS = (arith.Full, memory.SharedLoad, memory.TileLoad, memory.Iota, memory.Broadcast)
 
 
@@ -77,8 +79,11 @@ def _assign(body: Block, parts: int, role: str) -> None:
         if not isinstance(type, Tile):
             return type
         if value is not None and value in slices:
-            return Tile(type.shape, type.dtype, slices[value])
-        return _with_layout(type, parts, role, loc)
+            tile = Tile(type.shape, type.dtype, slices[value])
+        else:
+            tile = _with_layout(type, parts, role, loc)
+        _check_elements(tile, role, loc)
+        return tile
 
     for op in body.walk():
         for value in op.results:
@@ -101,6 +106,19 @@ def _with_layout(tile: Tile, parts: int, role: str, loc: Loc) -> Tile:
             hint="use a tile of shape (rows, columns)",
         )
     return Tile(tile.shape, tile.dtype, fragment(tile.shape, parts, role, loc))
+
+
+def _check_elements(tile: Tile, role: str, loc: Loc) -> None:
+    """Refuse a tile that would make many thousands of instructions, most of which spill."""
+    assert isinstance(tile.layout, WgmmaFragment | SliceLayout)
+    if tile.layout.values > MOST_ELEMENTS:
+        raise ResourceLimit(
+            f"a register tile of shape {tile.shape} gives each thread of role {role!r}"
+            f" {tile.layout.values} elements: expected at most {MOST_ELEMENTS}, for a thread has"
+            " 255 registers",
+            loc,
+            hint="use smaller tiles, in a loop, or more warps",
+        )
 
 
 def fragment(shape: tuple[int, ...], parts: int, role: str, loc: Loc) -> WgmmaFragment:

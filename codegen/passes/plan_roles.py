@@ -9,7 +9,9 @@ would hang (hazard H2).
 
 from __future__ import annotations
 
-from tiledsl.codegen.ir.core import Block, Op, Value
+from collections.abc import Mapping, Sequence
+
+from tiledsl.codegen.ir.core import Block, Op, Value, users
 from tiledsl.codegen.ir.kernel import Kernel, outside_roles, roles_of
 from tiledsl.codegen.ir.layouts import WgmmaFragment
 from tiledsl.codegen.ir.ops import control, protocol, sync, tile
@@ -175,7 +177,7 @@ INSTRUCTION_OVERHEAD = 26  # what ptxas keeps beside the accumulators of one wgm
 
 def _need(body: Block) -> tuple[int, list[Value], Loc]:
     """Registers that the accumulators of a role take where they are most, and which these are."""
-    values, at = _peak(body, [])
+    values, at = _peak(body, [], users(body))
     return sum(_registers_of(value) for value in values), values, at
 
 
@@ -229,10 +231,13 @@ def _registers_of(value: Value) -> int:
     return max(1, value.type.layout.values * value.type.dtype.itemsize // 4)
 
 
-def _peak(block: Block, outer: list[Value]) -> tuple[list[Value], Loc]:
+def _peak(
+    block: Block, outer: list[Value], uses: Mapping[Value, Sequence[Op]]
+) -> tuple[list[Value], Loc]:
     """The accumulators live at once where they are most: what loops carry, and what mma makes.
 
-    An mma's result takes over the registers of its accumulator, so a chain counts once.
+    An mma's result takes over the registers of its accumulator, so a chain counts once; and so
+    does a loop inside of a loop which goes on with what the outer one carries.
     """
     best, where = list(outer), Loc("<unknown>", 0)
 
@@ -244,26 +249,37 @@ def _peak(block: Block, outer: list[Value]) -> tuple[list[Value], Loc]:
     for op in block.ops:
         if isinstance(op, control.For | control.Loop):
             carried = [arg for arg in op.body.args if isinstance(arg.type, Tile)]
-            consider(outer + carried, op.loc)
-            consider(*_peak(op.body, outer + carried))
+            taken_over = [_continues(init, outer, uses) for init in op.inits]
+            live = [value for value in outer if value not in taken_over] + carried
+            consider(live, op.loc)
+            consider(*_peak(op.body, live, uses))
         elif isinstance(op, protocol.Wgmma):
             root = _continues(op.acc, outer)
             consider([*(value for value in outer if value is not root), op.result], op.loc)
         elif op.blocks:
             for nested in op.blocks:
-                consider(*_peak(nested, outer))
+                consider(*_peak(nested, outer, uses))
     return best, where
 
 
-def _continues(acc: Value, outer: list[Value]) -> Value | None:
-    """The carried accumulator whose registers ``acc`` lives in, through a chain of mma."""
+def _continues(
+    acc: Value, outer: list[Value], uses: Mapping[Value, Sequence[Op]] | None = None
+) -> Value | None:
+    """The carried accumulator whose registers ``acc`` lives in, through a chain of mma.
+
+    ``uses``: with them, only where nothing else reads a value of the chain, and needs its own copy.
+    """
     value: Value | None = acc
-    while value is not None and value not in outer:
+    while value is not None:
+        if uses is not None and len(uses[value]) != 1:
+            return None
+        if value in outer:
+            return value
         owner = value.owner
         if isinstance(owner, protocol.Wgmma):
             value = owner.acc
         elif isinstance(owner, protocol.WgmmaWait):
             value = owner.values[owner.results.index(value)]
         else:
-            value = None
-    return value
+            return None
+    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tiledsl.codegen.checks.stages import ARRIVALS, Guards, ring_and_side
+from tiledsl.codegen.checks.stages import ARRIVALS, BULK_LOADS, Guards, ring_and_side
 from tiledsl.codegen.checks.turns import Side, turns_of_rings
 from tiledsl.codegen.ir.core import Block, Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
@@ -59,6 +59,16 @@ class Touched:
         """Whether a tile that the ring guards is among them; a bare ring may guard any own tile."""
         return ring in self.rings or (self.own and is_bare(ring))
 
+    def __or__(self, other: Touched) -> Touched:
+        return Touched(self.rings | other.rings, self.own or other.own)
+
+    def __and__(self, other: Touched) -> Touched:
+        """What may be touched in both ways."""
+        return Touched(self.rings & other.rings, self.own and other.own)
+
+    def __bool__(self) -> bool:
+        return self.own or bool(self.rings)
+
 
 def is_bare(ring: Value) -> bool:
     """A ring without tiles guards what the user says."""
@@ -78,6 +88,7 @@ class RoleUse:
         written: shared tiles that it writes by generic stores.
         read: shared tiles that it reads by generic loads.
         read_async: shared tiles that wgmma or TMA reads for it.
+        filled_async: shared tiles that bulk copies write for it.
     """
 
     def __init__(self, name: str, body: Block, role: control.Role | None) -> None:
@@ -88,7 +99,8 @@ class RoleUse:
         self.guards = Guards(body)
         self.rings: dict[Side, RingUse] = {}
         self.by_hand: list[Op] = []
-        self.written, self.read, self.read_async = Touched(), Touched(), Touched()
+        self.written, self.read = Touched(), Touched()
+        self.read_async, self.filled_async = Touched(), Touched()
         self._copied = Touched()
         self._arrived: set[Value] = set()  # handles of stages for which `arrive` was called
         ops = list(body.walk())
@@ -140,6 +152,8 @@ class RoleUse:
             use = self.rings.setdefault(on, RingUse(*on, op))
             if isinstance(op, ring.Signal) or (isinstance(op, tile.AcquireProducer) and op.nbytes):
                 use.signals.append(op)
+        if isinstance(op, BULK_LOADS):
+            self._touch(self.filled_async, op.tile)
         match op:
             case ring.StageArrive():
                 self._arrived |= self.stages(op.stage)

@@ -123,7 +123,7 @@ class _Runner:
     def __init__(self, program: Program, launch: Launch) -> None:
         self.program, self.launch = program, launch
         self._check()
-        self.run_cluster = load()
+        self.run_cluster, self.links = load()
         self.threads = int(np.prod(launch.block))
         self.warps = -(-self.threads // 32)
         self.cluster_size = int(np.prod(launch.cluster))
@@ -161,6 +161,7 @@ class _Runner:
         components = warps * AGENTS
         rows = len(program.rows)
         self._own("code", np.ascontiguousarray(program.rows, np.int64))
+        self._own("links", self.links)
         self._own("vectors", np.ascontiguousarray(program.vectors, np.int64))
         self._own("regs", np.zeros((warps, registers, 32), np.uint64))
         self._own("shared", np.zeros((self.blocks, stride), np.uint8), align=1024)

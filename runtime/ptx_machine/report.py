@@ -14,7 +14,7 @@ from tiledsl.runtime.ptx_machine.core.sizes import (
     WAIT_REGISTERS,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.errors import python_loc
-from tiledsl.runtime.ptx_machine.isa.bulk_ops import OFF_GRANULE
+from tiledsl.runtime.ptx_machine.isa.bulk_ops import BEFORE, OFF_GRANULE
 from tiledsl.runtime.ptx_machine.opcodes import (
     F_ALIGN,
     F_BARRIER,
@@ -120,8 +120,10 @@ def _explained(
         )
         hint = None
         if code == F_PROXY:
-            text = f"{_shared(runner, first)}: {other} wrote it, which the async proxy need not see"
-            hint = "fence.proxy.async by the writer, in front of the barrier"
+            did = "read it, perhaps not yet" if how == 0 else "wrote it"
+            who = "reader" if how == 0 else "writer"
+            text = f"{_shared(runner, first)}: {other} {did}; the async proxy need not heed that"
+            hint = f"fence.proxy.async by the {who}, in front of the barrier"
         note = (f"PTX line {int(program.rows[row][LINE])}: {program.texts[row]}", python_loc(
             program.locs[row]))  # fmt: skip
         return text, hint, [note]
@@ -142,6 +144,9 @@ def _explained(
             None,
             [],
         )
+    if code == F_TENSORMAP and second == BEFORE:
+        text = f"a coordinate of a store is {first}: expected none before the tensor's start"
+        return text, None, []
     if code == F_MBARRIER:
         return f"mbarrier at {_shared(runner, first)}: {_MBARRIER.get(second, '')}", None, []
     if code == F_REGISTER:

@@ -265,6 +265,45 @@ def arrives_in_a_loop(c: td.Tensor, n: td.int32):
 
 
 @td.kernel(grid=1)
+def reads_behind_the_arrival(a: td.Tensor, c: td.Tensor):
+    pipeline = square(a.dtype)
+    with td.role("load", warps=1):
+        fill(pipeline, a)
+    with td.role("mma", warps=4):
+        stage = pipeline.acquire_consumer()
+        stage.arrive()
+        acc = td.mma(stage.tile(), stage.tile().T, td.zeros((64, 64), td.float32))
+        stage.release_without_signal()
+        td.tma_store(acc, c, (0, 0))
+
+
+@td.kernel(grid=1)
+def reads_before_the_arrival(a: td.Tensor, c: td.Tensor):
+    pipeline = square(a.dtype)
+    with td.role("load", warps=1):
+        fill(pipeline, a)
+    with td.role("mma", warps=4):
+        stage = pipeline.acquire_consumer()
+        acc = td.mma(stage.tile(), stage.tile().T, td.zeros((64, 64), td.float32))
+        stage.arrive()
+        td.tma_store(acc, c, (0, 0))
+        stage.release_without_signal()
+
+
+@td.kernel(grid=1)
+def writes_behind_the_arrival(c: td.Tensor):
+    pipeline = square(c.dtype)
+    with td.role("make", warps=4):
+        with pipeline.producer().acquire() as stage:
+            stage.arrive()
+            stage.tile().store(td.zeros((64, 64), c.dtype))
+            stage.release_without_signal()
+    with td.role("take", warps=4):
+        with pipeline.consumer().acquire() as stage:
+            td.store(stage.tile().load(), c, (0, 0))
+
+
+@td.kernel(grid=1)
 def arrives_beside_the_bytes(a: td.Tensor, c: td.Tensor):
     pipeline = square(a.dtype)
     with td.role("load", warps=1):
@@ -356,6 +395,8 @@ REFUSED: dict[str, tuple[td.Kernel, tuple[Any, ...]]] = {
     "arrives_on_one_path": (arrives_on_one_path, (F32, td.int32)),
     "arrives_in_a_loop": (arrives_in_a_loop, (F32, td.int32)),
     "arrives_beside_the_bytes": (arrives_beside_the_bytes, (BF, F32)),
+    "reads_behind_the_arrival": (reads_behind_the_arrival, (BF, F32)),
+    "writes_behind_the_arrival": (writes_behind_the_arrival, (F32,)),
     "drains_a_held_stage": (drains_a_held_stage, (F32,)),
     "steps_past_a_held_stage": (steps_past_a_held_stage, (F32,)),
 }
@@ -367,6 +408,7 @@ ACCEPTED: dict[str, tuple[td.Kernel, tuple[Any, ...]]] = {
     "arrives_early": (arrives_early, (F32,)),
     "arrives_twice_as_counted": (arrives_twice_as_counted, (F32,)),
     "arrives_on_both_paths": (arrives_on_both_paths, (F32, 3)),
+    "reads_before_the_arrival": (reads_before_the_arrival, (BF, F32)),
     "bytes_need_no_signal": (bytes_need_no_signal, (BF, F32)),
     "drains_what_loads_complete": (drains_what_loads_complete, (BF, F32)),
     "both_styles": (both_styles, (F32,)),

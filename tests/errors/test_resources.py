@@ -86,11 +86,53 @@ def wide_products(a: td.Tensor, c: td.Tensor, *, columns: td.Constant[int] = 256
         td.tma_store(acc, c, (0, 0))
 
 
+@td.kernel(grid=1)
+def loop_in_a_loop(a: td.Tensor, c: td.Tensor, n: td.int32, *, keep: td.Constant[bool] = False):
+    """An accumulator of 128 registers through both loops; ``keep``: read behind the inner one."""
+    payload = td.StandardTilePayload(a.dtype, a.dtype, (64, 64), (256, 64), num_pipeline_stages=2)
+    pipeline = td.InputTilePipeline(payload, 2)
+    with td.role("load", warps=1):
+        for _ in range(n):
+            with pipeline.producer().acquire() as stage:
+                one, two = stage.payload().get_tile(stage)
+                td.tma_load(a, (0, 0), one, stage.barrier())
+                td.tma_load(a, (0, 0), two, stage.barrier())
+    with td.role("mma", warps=4):
+        acc = td.zeros((64, 256), td.float32)
+        for _ in range(n):
+            with pipeline.consumer().acquire() as stage:
+                one, two = stage.payload().get_tile(stage)
+                before = acc
+                for _ in range(n):
+                    acc = td.mma(one, two.T, acc)
+                if keep:
+                    acc = acc + before
+        td.tma_store(acc, c, (0, 0))
+
+
+@td.kernel(grid=1)
+def large_tile(c: td.Tensor, *, columns: td.Constant[int]):
+    with td.role("fill", warps=4):
+        td.store(td.zeros((64, columns), td.float32), c, (0, 0))
+
+
+@td.kernel(grid=1)
+def large_row(c: td.Tensor, *, columns: td.Constant[int]):
+    with td.role("fill", warps=4):
+        td.store(td.load(c, (0, 0), (columns,)), c, (1, 0))
+
+
 CASES: dict[str, tuple[type[TileError], Callable[[], object]]] = {
     "named_barriers": (ResourceLimit, lambda: named_barriers.lower(BF)),
     "shared_memory": (ResourceLimit, lambda: shared_memory.lower(BF, F32, stages=6)),
     "registers_of_replicas": (ResourceLimit, lambda: registers_of_replicas.lower(BF, F32)),
     "wide_products": (ResourceLimit, lambda: wide_products.lower(BF, F32)),
+    "large_tile": (ResourceLimit, lambda: large_tile.lower(F32, columns=1 << 30)),
+    "large_row": (ResourceLimit, lambda: large_row.lower(F32, columns=1 << 30)),
+    "loop_in_a_loop": (
+        ResourceLimit,
+        lambda: loop_in_a_loop.lower(BF, F32, td.int32, keep=True),
+    ),
     "cluster": (InvalidValue, lambda: td.kernel(cluster=(4, 4))(named_barriers.function)),
     "cluster_axes": (InvalidValue, lambda: td.kernel(cluster=(1, 1, 2, 1))(shared_memory.function)),
 }
@@ -104,6 +146,11 @@ def test_refused(name: str, golden: Golden) -> None:
 
 def test_one_stage_fewer_fits() -> None:
     assert shared_memory.lower(BF, F32, stages=2).plan.shared_bytes <= 232448
+
+
+def test_a_loop_goes_on_with_the_accumulator_of_the_outer_one() -> None:
+    """It counts once, and is right: the assembler has registers for it."""
+    assert loop_in_a_loop.compile(BF, F32, td.int32).resources.spill_store_bytes == 0
 
 
 def test_columns_are_limited_where_ptxas_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:

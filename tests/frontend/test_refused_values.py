@@ -483,6 +483,17 @@ def result_of_two_types(n, out):
     out[0] = f(n)
 
 
+@refused(n=INT)
+def one_of_two_schedulers(n):
+    """TypeMismatch: the result is a tile scheduler on one path and another tile scheduler on the
+    other
+    at: rows if n > 3 else columns
+    hint: use it in each branch: which tile scheduler it is must be known at compile time"""
+    rows, columns = td.TileScheduler(n, 1), td.TileScheduler(1, 3)
+    for _ in rows if n > 3 else columns:
+        pass
+
+
 @refused(n=INT, out=OUT)
 def nothing_returned_on_one_path(n, out):
     """TypeMismatch: the result is a run-time int32 on one path and None on the other

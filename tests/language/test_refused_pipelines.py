@@ -545,6 +545,16 @@ def mma_of_short_k():
 
 
 @refused()
+def mma_without_a_swizzle():
+    """InvalidValue: td.mma: a: the tile is stored with swizzle=0: expected a swizzle of 32, 64 or
+    128 bytes, which the tensor cores can read
+    at: td.mma(a, a.T, td.zeros((64, 64)))
+    hint: leave swizzle= out where the tile is made: the widest that fits is taken"""
+    a = td.shared((64, 64), td.bfloat16, swizzle=0)
+    td.mma(a, a.T, td.zeros((64, 64)))
+
+
+@refused()
 def mma_of_narrow_rows():
     """InvalidValue: td.mma: b: the stored tile has rows of 48 bytes: expected a multiple of 32
     bytes, which the tensor cores can read

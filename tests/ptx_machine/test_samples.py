@@ -37,9 +37,20 @@ def sample(monkeypatch: pytest.MonkeyPatch, name: str) -> td.Kernel:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", GEMMS)
 def test_gemm(monkeypatch: pytest.MonkeyPatch, name: str, policy: str) -> None:
-    """Ragged shapes, one tile and several, no step of K at all."""
     module, constants = GEMMS[name]
-    kernel = sample(monkeypatch, module)
+    _check_gemm(sample(monkeypatch, module), policy, constants)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_turns_in_clusters(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    """A fence before the relaxed arrival at the cluster barrier publishes where the turns begin."""
+    plain = sample(monkeypatch, "gemm_pingpong")
+    clustered = td.kernel(grid=td.persistent, cluster=(2, 1))(plain.function)
+    _check_gemm(clustered, policy, {})
+
+
+def _check_gemm(kernel: td.Kernel, policy: str, constants: dict[str, Any]) -> None:
+    """Ragged shapes, one tile and several, no step of K at all."""
     rng = np.random.default_rng(fresh_seed())
     steps = 8 * int(rng.integers(1, 60))
     for m, n, k in ((256, 512, 128), (130, 264, steps), (1, 8, 8), (64, 72, 0)):

@@ -31,6 +31,6 @@ def make_kernel(**changes: Any) -> LoadedKernel:
 def make_args(torch: Any, device: int = 0, offset: int = 0) -> list[Any]:
     a = torch.Tensor(FakeDriver.address(device, offset), (100, 72), torch.bfloat16, device=device)
     c = torch.Tensor(
-        FakeDriver.address(device, 1 << 20), (40, 50), torch.float32, device=device, strides=(52, 1)
+        FakeDriver.address(device, 1 << 20), (40, 48), torch.float32, device=device, strides=(52, 1)
     )
     return [a, c, 1e-5]

@@ -104,7 +104,7 @@ def test_what_the_kernel_gets(cuda: FakeDriver, torch: Any, launcher: Launcher) 
         struct.pack("<i", 72),
         struct.pack("<q", 52),
     ]
-    assert [entry["dims"] for entry in cuda.maps] == [[72, 100], [50, 40]]
+    assert [entry["dims"] for entry in cuda.maps] == [[72, 100], [48, 40]]
 
 
 def test_launching_again_does_nothing_but_launch(

@@ -154,7 +154,7 @@ def test_cupy_arrays_and_their_stream(
     ndarray.__module__ = "cupy"
     monkeypatch.setitem(sys.modules, "cupy", module)
     a = ndarray(cuda.address(0), (100, 72), "bfloat16", 160)
-    c = ndarray(cuda.address(0, 4096), (40, 50), "float32", 208)
+    c = ndarray(cuda.address(0, 4096), (40, 48), "float32", 208)
     launcher([a, c, 0.0], 1)
     assert cuda.launches[0].stream == 12
     assert [entry["strides"] for entry in cuda.maps] == [[160], [208]]

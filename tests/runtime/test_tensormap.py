@@ -141,6 +141,22 @@ REFUSED = [
         "argument a: expected a writable array, for the kernel stores to it, got a read-only"
         " ndarray\nhint: pass a writable copy of a",
     ),
+    (
+        array((512, 64)),
+        spec((64, 32), 128),
+        "argument a: the load of 64x32 bfloat16 elements: expected box rows of the swizzle span,"
+        f" 128 bytes, got 64 bytes, which TMA would place 128 bytes apart {TMA}\n"
+        "hint: change the shape of the tile",
+    ),
+    (
+        array((64, 50), (64, 1)),
+        spec((64, 64), use="store"),
+        "argument a: expected rows of a multiple of 16 bytes, for the kernel stores to it by TMA,"
+        " got 50 elements of bfloat16: a store would also change the 12 bytes behind each row"
+        f" {TMA}\n"
+        "hint: pass an array with 6 more columns, or store with td.store, which writes single"
+        " elements",
+    ),
 ]
 
 

@@ -294,6 +294,10 @@ def conflict(
     hint = "make them one type, or use two variables"
     if all(isinstance(v, list | dict) for v in values):
         hint = "a list or dict can grow where the code is unrolled, such as td.static_range"
+    elif one == other and one.startswith(("a ", "an ")):  # such as stages of two pipelines
+        kind = one.split(" ", 1)[1]
+        other = f"another {kind}"
+        hint = f"use it in each branch: which {kind} it is must be known at compile time"
     message = f"{label} is {one} {paths[0]} and {other} {paths[1]}"
     return Poison(TypeMismatch, message, notes, hint)
 

@@ -58,7 +58,7 @@ class Stage(Scope):
         """Tell the other side now, and keep the stage.
 
         It takes the place of the arrival of the release, which must then be
-        ``release_without_signal()``.
+        ``release_without_signal()``. The stage's tiles are the other side's from here on.
         """
         raise outside_kernel("Stage.arrive")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.common import count_lanes, fault, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.mbarrier import (
@@ -312,7 +313,9 @@ def _step_cluster(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if W[warp].cluster_phase == words[1] + 1:
             fault(M, W, F_BARRIER, warp, row_of(M, W, row), -1, 16, 0)
             return FAULTED
-        if M.checks and columns[MODE] & RELAXED == 0:
+        if M.checks and columns[MODE] & RELAXED:
+            release_fenced(M, W, warp, object_cluster(M, W, block))
+        elif M.checks:
             release(M, W, warp, object_cluster(M, W, block))
         W[warp].cluster_phase = words[1] + 1
         _check_cluster(M, W, cluster)
@@ -375,7 +378,7 @@ def block_ended(M: Any, W: Any, block: int) -> None:
     i64p(M.ended_blocks)[block] = 1
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.BARRIER)
 def step_barrier(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the barrier family."""
     columns = i64p(row)

@@ -21,6 +21,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     MAP_RANK,
     MAP_STEP,
     MAP_STRIDE,
+    MAP_SWIZZLE,
     MAP_UPPER,
     Q_COORDS,
     Q_SHIFT,
@@ -123,3 +124,10 @@ def row_of_box(tensor_map: int, entry: int, row: int) -> int:
 def row_bytes(tensor_map: int) -> int:
     """Bytes of a row of a box in shared memory."""
     return i64p(tensor_map)[MAP_BOX] * i64p(tensor_map)[MAP_BYTES]
+
+
+@compiled(i64, i64, state=False)
+def row_pitch(tensor_map: int) -> int:
+    """Bytes from row to row in shared memory: rows shorter than the swizzle's span have gaps."""
+    span = i64p(tensor_map)[MAP_SWIZZLE]
+    return span if span else row_bytes(tensor_map)

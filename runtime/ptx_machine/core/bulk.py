@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.address import in_arrays, shared_place, space_of
 from tiledsl.runtime.ptx_machine.core.bits import signed, width
-from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, rows_of
+from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, row_pitch, rows_of
 from tiledsl.runtime.ptx_machine.core.common import fault, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64
 from tiledsl.runtime.ptx_machine.core.mbarrier import arrive
@@ -18,6 +19,7 @@ from tiledsl.runtime.ptx_machine.core.order import READ, WRITE, object_mbarrier,
 from tiledsl.runtime.ptx_machine.core.queue import enqueue, new_entry, wait_group
 from tiledsl.runtime.ptx_machine.core.raw import i64p
 from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
+    BEFORE,
     BULK_COMMIT,
     BULK_COPY,
     BULK_LOAD,
@@ -52,6 +54,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     Q_MASK,
     Q_MODE,
     Q_OFFSET,
+    Q_PLACED,
     Q_ROW,
     Q_SHIFT,
     Q_SOURCE,
@@ -157,7 +160,8 @@ def _fill_tensor(M: Any, W: Any, entry: int, warp: int, row: int, lane: int) -> 
     tensor_map = map_row(M, W, number)
     q[Q_MAP] = number
     q[Q_TYPE] = i64p(tensor_map)[MAP_TYPE]
-    q[Q_BYTES] = rows_of(tensor_map) * row_bytes(tensor_map)
+    rows = rows_of(tensor_map)
+    q[Q_BYTES], q[Q_PLACED] = rows * row_bytes(tensor_map), rows * row_pitch(tensor_map)
     for k in range(columns[NVEC]):
         register = i64p(M.vectors)[columns[VEC] + k]
         q[Q_COORDS + k] = signed(lanes(M, W, warp, register)[lane], 32)
@@ -166,6 +170,11 @@ def _fill_tensor(M: Any, W: Any, entry: int, warp: int, row: int, lane: int) -> 
     if start & 15:
         fault(M, W, F_TENSORMAP, warp, row_of(M, W, row), lane, start, OFF_GRANULE)
         return False
+    if columns[OP] in (TMA_STORE, TMA_REDUCE):
+        for k in range(columns[NVEC]):
+            if q[Q_COORDS + k] < 0:  # an illegal instruction as well
+                fault(M, W, F_TENSORMAP, warp, row_of(M, W, row), lane, q[Q_COORDS + k], BEFORE)
+                return False
     for k in range(columns[NVEC2]):
         register = i64p(M.vectors)[columns[VEC2] + k]
         q[Q_SHIFT + k] = np.int64(lanes(M, W, warp, register)[lane]) & 0xFFFF
@@ -245,7 +254,8 @@ def _step_copy(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
                 q[Q_TYPE], q[Q_VALID] = columns[TYPE], width(columns[TYPE]) >> 3
         address = np.int64(lanes(M, W, warp, columns[B])[lane]) + columns[IMM]
         align = 128 if op <= TMA_REDUCE else 16
-        place = _shared_at(M, W, warp, number, lane, address, q[Q_BYTES], align)
+        nbytes = q[Q_PLACED] if op <= TMA_REDUCE else q[Q_BYTES]
+        place = _shared_at(M, W, warp, number, lane, address, nbytes, align)
         if place < 0:
             return FAULTED
         q[Q_BLOCK], q[Q_OFFSET] = place >> 32, place & 0xFFFFFFFF
@@ -353,7 +363,7 @@ def _step_st_async(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.BULK)
 def step_bulk(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the bulk family."""
     columns = i64p(row)

@@ -23,6 +23,7 @@ from tiledsl.runtime.ptx_machine.isa.control_ops import (
     PRINT_WORDS,
 )
 from tiledsl.runtime.ptx_machine.opcodes import (
+    CONTROL,
     D0,
     F_TRAP,
     F_UNSUPPORTED,
@@ -113,7 +114,7 @@ def _assert(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return FAULTED
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=CONTROL)
 def step_control(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row that is no branch, exit or trap."""
     op, status = i64p(row)[OP], NEXT

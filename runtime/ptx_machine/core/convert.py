@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.bits import ONE, ZERO, ones, signed, width
 from tiledsl.runtime.ptx_machine.core.common import lanes
 from tiledsl.runtime.ptx_machine.core.floats import (
@@ -17,6 +18,7 @@ from tiledsl.runtime.ptx_machine.core.floats import (
     pack,
     precision,
     rounded,
+    rounded_or_zero,
     unpack,
     zeroed,
 )  # fmt: skip
@@ -138,11 +140,12 @@ def packed(x: float, rest: float, kind: int, rounding: int, mode: int) -> int:
         return pack(x, kind)
     if kind != F64:
         infinite = x == x and x - x != 0.0
-        x = rounded(x, rest, kind, rounding)
+        if mode & FTZ and kind == F32:
+            x = rounded_or_zero(x, rest, kind, rounding)
+        else:
+            x = rounded(x, rest, kind, rounding)
         if mode & SATFINITE and x == x and (infinite or x - x != 0.0):
             x = np.copysign(greatest(kind), x)
-    if mode & FTZ and kind == F32 and is_subnormal(x, kind):
-        x = zeroed(x)
     if mode & SAT:
         x = 0.0 if not x > 0.0 else 1.0 if x > 1.0 else x
     if mode & RELU and x <= 0.0:
@@ -254,7 +257,7 @@ def _step_packing(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.CONVERT)
 def step_convert(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the convert family: TYPE is the result's type, TYPE2 the operand's."""
     columns = i64p(row)

@@ -7,38 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiledsl.runtime.ptx_machine.core.barrier import block_ended, step_barrier, warp_ended
-from tiledsl.runtime.ptx_machine.core.bulk import step_bulk
+from tiledsl.runtime.ptx_machine.core.barrier import block_ended, warp_ended
 from tiledsl.runtime.ptx_machine.core.common import count_lanes, counts_of, fault, lanes, random
-from tiledsl.runtime.ptx_machine.core.control import step_control
-from tiledsl.runtime.ptx_machine.core.convert import step_convert
 from tiledsl.runtime.ptx_machine.core.divergence import choose, end_lanes, meet, part
-from tiledsl.runtime.ptx_machine.core.floating import step_floating
-from tiledsl.runtime.ptx_machine.core.integer import step_integer
+from tiledsl.runtime.ptx_machine.core.hazards import note_writes, register_hazard
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
-from tiledsl.runtime.ptx_machine.core.memory import step_memory
+from tiledsl.runtime.ptx_machine.core.links import RANDOM_WGMMA, call_link
 from tiledsl.runtime.ptx_machine.core.order import order_reset
 from tiledsl.runtime.ptx_machine.core.queue import drain, perform_late, perform_random
 from tiledsl.runtime.ptx_machine.core.raw import i64p
 from tiledsl.runtime.ptx_machine.core.sizes import C_WAITED, C_WAITS
-from tiledsl.runtime.ptx_machine.core.tensor import note_writes, register_hazard, step_tensor
-from tiledsl.runtime.ptx_machine.core.warp import step_warp
-from tiledsl.runtime.ptx_machine.core.wgmma import perform_random_wgmma
 from tiledsl.runtime.ptx_machine.isa.control_ops import BRA, BRX, CLOCK, EXIT, TRAP
 from tiledsl.runtime.ptx_machine.opcodes import (
-    BARRIER,
-    BULK,
     CONTROL,
-    CONVERT,
     F_BUDGET,
     F_DEADLOCK,
     F_TRAP,
     FAMILY,
     FAULTED,
-    FLOATING,
     GUARD,
-    INTEGER,
-    MEMORY,
     NEGATED,
     NOTED,
     NVEC,
@@ -49,7 +36,6 @@ from tiledsl.runtime.ptx_machine.opcodes import (
     RECONVERGE,
     TARGET,
     VEC,
-    WARP,
     A,
 )  # fmt: skip
 
@@ -70,26 +56,6 @@ def _guarded(M: Any, W: Any, warp: int, row: int, group: int) -> int:
         if i64(values[lane]) & 1 == wanted:
             mask |= 1 << lane
     return mask & group
-
-
-@compiled(i64, i64, i64, i64, i64)
-def _dispatch(M: Any, W: Any, warp: int, row: int, family: int, mask: int) -> int:
-    """Run a row that is no branch."""
-    if family == INTEGER:
-        return step_integer(M, W, warp, row, mask)
-    if family == FLOATING:
-        return step_floating(M, W, warp, row, mask)
-    if family == MEMORY:
-        return step_memory(M, W, warp, row, mask)
-    if family == BARRIER:
-        return step_barrier(M, W, warp, row, mask)
-    if family == CONVERT:
-        return step_convert(M, W, warp, row, mask)
-    if family == BULK:
-        return step_bulk(M, W, warp, row, mask)
-    if family == WARP:
-        return step_warp(M, W, warp, row, mask)
-    return step_tensor(M, W, warp, row, mask)
 
 
 @compiled(none, i64, i64, i64)
@@ -195,12 +161,12 @@ def run_warp(M: Any, W: Any, warp: int, limit: int) -> int:
                 elif op == TRAP and mask:
                     fault(M, W, F_TRAP, warp, number, -1, 0, 0)
                     return FAULT
-                elif op >= CLOCK and mask and step_control(M, W, warp, row, mask) == FAULTED:
+                elif op >= CLOCK and mask and call_link(M, W, CONTROL, warp, row, mask) == FAULTED:
                     return FAULT
             elif mask:
                 if M.checks and W[warp].wgmmas and not register_hazard(M, W, warp, row):
                     return FAULT
-                status = _dispatch(M, W, warp, row, columns[FAMILY], mask)
+                status = call_link(M, W, columns[FAMILY], warp, row, mask)
                 if status == FAULTED or M.error[0]:
                     return FAULT
                 if status == PARK:
@@ -251,7 +217,7 @@ def _pick_pct(M: Any, W: Any, total: int) -> int:
     return best
 
 
-@compiled(i64)
+@compiled(i64, host=True)
 def run_cluster(M: Any, W: Any) -> int:
     """Run all blocks of a cluster to their end: 0, or the code of a fault (M.error)."""
     total, turn, rounds, stuck_at = M.nblocks * M.nwarps, 0, 0, -1
@@ -326,6 +292,6 @@ def run_cluster(M: Any, W: Any) -> int:
         if M.policy >= RANDOM and random(M, W, 4) == 0:
             if M.queued:
                 perform_random(M, W)
-            perform_random_wgmma(M, W, random(M, W, total))
+            call_link(M, W, RANDOM_WGMMA, random(M, W, total), 0, 0)
             if M.error[0]:
                 return M.error[0]

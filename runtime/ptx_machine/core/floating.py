@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.bits import ONE, ZERO, combine, ones, width
 from tiledsl.runtime.ptx_machine.core.common import lanes
 from tiledsl.runtime.ptx_machine.core.doubles import directed, directed_sum, product_rest
@@ -20,6 +21,7 @@ from tiledsl.runtime.ptx_machine.core.floats import (
     is_subnormal,
     pack,
     rounded,
+    rounded_or_zero,
     sum_rest,
     unpack,
     zeroed,
@@ -98,12 +100,11 @@ def finish(x: float, rest: float, kind: int, mode: int) -> int:
     A float64 is already rounded.
     """
     rounding = mode & ROUNDING
-    if kind == F16 and mode & FTZ and is_subnormal(x, kind):
-        x = zeroed(x)  # before it is rounded: what is just below the normal numbers is zero
     if kind != F64:
-        x = rounded(x, rest, kind, rounding)
-    if mode & FTZ and is_subnormal(x, kind):
-        x = zeroed(x)
+        if mode & FTZ:
+            x = rounded_or_zero(x, rest, kind, rounding)
+        else:
+            x = rounded(x, rest, kind, rounding)
     if mode & SAT:
         x = 0.0 if not x > 0.0 else 1.0 if x > 1.0 else x
     if mode & RELU and x <= 0.0:
@@ -401,7 +402,7 @@ def _step_predicate(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.FLOATING)
 def step_floating(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the floating family."""
     columns = i64p(row)

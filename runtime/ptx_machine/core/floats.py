@@ -72,12 +72,9 @@ def exponent_of(x: float) -> int:
     return np.int64((f64_bits(x) >> np.uint64(52)) & np.uint64(0x7FF)) - 1023
 
 
-@compiled(f64, f64, f64, i64, i64, state=False)
-def rounded(x: float, rest: float, kind: int, mode: int) -> float:
-    """The exact number x + rest in a format below float64, by a rounding mode.
-
-    Too large ones become infinite, or the greatest where the mode rounds towards zero.
-    """
+@compiled(f64, f64, f64, i64, i64, i64, state=False)
+def _rounded(x: float, rest: float, kind: int, mode: int, least: int) -> float:
+    """``rounded``, with ``least`` as the exponent below which units get no smaller."""
     if x != x or x == 0.0 or x - x != 0.0:
         return x
     negative = x < 0.0
@@ -85,7 +82,7 @@ def rounded(x: float, rest: float, kind: int, mode: int) -> float:
     sticky = 0
     if rest != 0.0:
         sticky = 1 if (rest < 0.0) == negative else -1
-    bits, least = precision(kind), least_exponent(kind)
+    bits = precision(kind)
     exponent = exponent_of(size)
     exponent = least if exponent < least else exponent
     unit = exponent - (bits - 1)
@@ -110,6 +107,28 @@ def rounded(x: float, rest: float, kind: int, mode: int) -> float:
         inward = mode == RZ or (mode == RM and not negative) or (mode == RP and negative)
         result = greatest(kind) if inward else np.inf
     return -result if negative else result
+
+
+@compiled(f64, f64, f64, i64, i64, state=False)
+def rounded(x: float, rest: float, kind: int, mode: int) -> float:
+    """The exact number x + rest in a format below float64, by a rounding mode.
+
+    Too large ones become infinite, or the greatest where the mode rounds towards zero.
+    """
+    return _rounded(x, rest, kind, mode, least_exponent(kind))
+
+
+@compiled(f64, f64, f64, i64, i64, state=False)
+def rounded_or_zero(x: float, rest: float, kind: int, mode: int) -> float:
+    """``rounded``, with subnormal results flushed as by ``.ftz``.
+
+    Whether a result is subnormal is seen behind the rounding, as if exponents had no bound: what
+    the format would round up to its smallest normal number may be flushed for all that.
+    """
+    least = least_exponent(kind)
+    if x == x and np.abs(_rounded(x, rest, kind, mode, least - 1)) < power(least):
+        return np.copysign(0.0, x)
+    return _rounded(x, rest, kind, mode, least)
 
 
 @compiled(u64, f64, i64, state=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.bits import (
     ALL_ONES,
     ONE,
@@ -288,7 +289,7 @@ def _step_logic(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.INTEGER)
 def step_integer(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the integer family."""
     columns = i64p(row)

@@ -1,4 +1,4 @@
-"""How the interpreter's functions are compiled: each once, with an explicit signature, and cached.
+"""How the interpreter's functions are compiled: each once, for one signature, and cached.
 
 Numba keys its cache by the file that defines a function alone, so that a change in another module
 would leave old code in use. Here the cache's folder is named by a digest of all modules of the
@@ -20,7 +20,9 @@ from numba import types
 
 from tiledsl.runtime.ptx_machine.core.state import MACHINE, WARPS
 
-__all__ = ["b1", "cache_folder", "compiled", "f32", "f64", "i64", "none", "pi64", "pu64", "u64"]
+__all__ = [
+    "LINKED", "b1", "cache_folder", "compiled", "f32", "f64", "i64", "none", "pi64", "pu64", "u64",
+]  # fmt: skip
 
 i64, u64, f32, f64, b1, none = (
     types.int64, types.uint64, types.float32, types.float64, types.boolean, types.void,
@@ -46,20 +48,56 @@ def cache_folder() -> Path:
 _FOLDER = str(cache_folder())
 
 
-def compiled(result: Any, *arguments: Any, state: bool = True) -> Callable[[Any], Any]:
-    """Decorator: compile a function now, for these types, in front of which come the state's.
+# Functions that others call through an address (core/links.py), by their numbers there.
+LINKED: dict[int, Any] = {}
+
+
+def compiled(
+    result: Any, *arguments: Any, state: bool = True, link: int | None = None, host: bool = False
+) -> Callable[[Any], Any]:
+    """Decorator: compile a function for these types, in front of which come the state's.
 
     ``@compiled(i64, i64, pi64)`` makes ``f(M, W, warp, row) -> i64``; with ``state=False`` there
-    is no M and W.
+    is no M and W. ``link``: its number among those that are called through an address. ``host``:
+    Python calls it, too, as it can those with a link. These are compiled now, or loaded from the
+    cache; the others when one that calls them is compiled.
     """
     signature = result(*((MACHINE, WARPS) if state else ()), *arguments)
+    root = host or link is not None
 
     def decorate(function: Any) -> Any:
         kept = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = _FOLDER  # read when the function is made, for this one alone
         try:
-            return numba.njit(signature, cache=True, error_model="numpy", nogil=True)(function)
+            made = numba.njit(
+                cache=True,
+                error_model="numpy",
+                nogil=True,
+                no_cfunc_wrapper=link is None,
+                no_cpython_wrapper=not root,
+            )(function)
         finally:
             numba.config.CACHE_DIR = kept
+        if root:
+            made.compile(signature)
+            made.disable_compile()
+        else:
+            _compile_when_called(made, signature)
+        if link is not None:
+            LINKED[link] = made
+        return made
 
     return decorate
+
+
+def _compile_when_called(function: Any, signature: Any) -> None:
+    """Compile a function, or load it, when a caller is compiled: callers in the cache hold it."""
+    template = function.get_call_template
+
+    def first(args: Any, kws: Any) -> Any:
+        if not function.overloads:
+            function.compile(signature)
+            function.disable_compile()
+        return template(args, kws)
+
+    function.get_call_template = first

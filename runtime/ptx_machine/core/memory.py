@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.address import locate, space_of
 from tiledsl.runtime.ptx_machine.core.bits import ONE, ZERO, ones, signed, width
 from tiledsl.runtime.ptx_machine.core.common import count_lanes, counts_of, lanes, row_of
@@ -241,7 +242,7 @@ def _step_address(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.MEMORY)
 def step_memory(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the memory family."""
     op = i64p(row)[OP]

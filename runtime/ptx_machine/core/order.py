@@ -2,9 +2,11 @@
 
 A component of a vector clock is an agent of a warp: its threads (GENERIC), its wgmma (TENSOR), its
 copies (BULK). ``M.clocks[w]`` says up to which epoch of each component warp w has heard of it,
-``M.proxies[w]`` the same for what the *async proxy* may rely on: generic writes count there behind
-a ``fence.proxy.async`` only. Both are joined into an object (an mbarrier, a named barrier, the
-barrier of the cluster) when a warp arrives, and into those that wait, once its phase is complete.
+``M.proxies[w]`` the same for what the *async proxy* may rely on: generic accesses count there
+behind a ``fence.proxy.async`` only. Reads too: a load may still be in flight when its thread has
+arrived somewhere, and a TMA copy that this sets off overtake it (seen on an H200). Both clocks are
+joined into an object (an mbarrier, a named barrier, the barrier of the cluster) when a warp
+arrives, and into those that wait, once its phase is complete.
 
 For each 16 bytes of shared memory there are up to RECORDS records of accesses: component, epoch,
 which bytes, read or write, and whether the access is still under way. Two that overlap, of which
@@ -239,7 +241,7 @@ def _check(
                 code = F_IN_FLIGHT
             elif clock[component] < epoch:
                 code = F_RACE
-            elif agent != GENERIC and component % AGENTS == GENERIC and how != READ:
+            elif agent != GENERIC and component % AGENTS == GENERIC:
                 seen = proxy[component] >= epoch or _by_threads(M, W, row)
                 code = 0 if seen else F_PROXY
             if code != 0:

@@ -12,10 +12,19 @@ from typing import Any
 import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.address import in_arrays
-from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, row_of_box, rows_of, swizzled
-from tiledsl.runtime.ptx_machine.core.common import count_lanes, counts_of, fault, random
+from tiledsl.runtime.ptx_machine.core.boxes import (
+    map_row,
+    row_bytes,
+    row_of_box,
+    row_pitch,
+    rows_of,
+    swizzled,
+)
+from tiledsl.runtime.ptx_machine.core.common import counts_of, fault, random
+from tiledsl.runtime.ptx_machine.core.counting import count_copy
 from tiledsl.runtime.ptx_machine.core.floats import add_in_global
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
+from tiledsl.runtime.ptx_machine.core.links import PERFORM, call_link
 from tiledsl.runtime.ptx_machine.core.mbarrier import complete_tx
 from tiledsl.runtime.ptx_machine.core.memory import modify, read_bytes, write_bytes
 from tiledsl.runtime.ptx_machine.core.order import (
@@ -27,13 +36,7 @@ from tiledsl.runtime.ptx_machine.core.order import (
     observe,
 )
 from tiledsl.runtime.ptx_machine.core.raw import i64p, u8p, u64p
-from tiledsl.runtime.ptx_machine.core.sizes import (
-    C_COPIES,
-    C_FLIGHT,
-    C_GLOBAL,
-    C_LONGEST,
-    C_SHARED,
-)  # fmt: skip
+from tiledsl.runtime.ptx_machine.core.sizes import C_GLOBAL
 from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     BUFFER_BYTES,
     BUFFERS,
@@ -62,6 +65,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     Q_MAP,
     Q_MASK,
     Q_OFFSET,
+    Q_PLACED,
     Q_ROW,
     Q_SOURCE,
     Q_SOURCE_BLOCK,
@@ -128,7 +132,7 @@ def _tensor_row(M: Any, W: Any, entry: int, row: int, place: int) -> bool:
         # The part that lies inside; the rest of a load is zero.
         low = -first if first < 0 else 0
         high = columns[MAP_EXTENT] - first
-        if q[Q_KIND] == TMA_REDUCE:
+        if not loads:
             # The H200 also changes what lies behind a row, up to a multiple of 16 bytes.
             high = ((columns[MAP_EXTENT] * size + 15) & ~15) // size - first
         high = nbytes // size if high > nbytes // size else high
@@ -181,7 +185,7 @@ def _tma_load(M: Any, W: Any, entry: int) -> bool:
     q = i64p(entry)
     tensor_map = map_row(M, W, q[Q_MAP])
     nbytes, span = row_bytes(tensor_map), i64p(tensor_map)[MAP_SWIZZLE]
-    total = rows_of(tensor_map)
+    total, pitch = rows_of(tensor_map), row_pitch(tensor_map)
     row_buffer = M.row_buffer
     first = q[Q_BLOCK] - q[Q_BLOCK] % M.cluster_size
     for row in range(total):
@@ -189,7 +193,7 @@ def _tma_load(M: Any, W: Any, entry: int) -> bool:
             return False
         for rank in range(M.cluster_size):
             if (q[Q_MASK] >> rank) & 1:
-                start = q[Q_OFFSET] + row * nbytes
+                start = q[Q_OFFSET] + row * pitch
                 if span == 0:
                     copy_bytes(host_of(M, W, first + rank, start), row_buffer, nbytes)
                 else:
@@ -201,7 +205,9 @@ def _tma_load(M: Any, W: Any, entry: int) -> bool:
                         )
     for rank in range(M.cluster_size):
         if (q[Q_MASK] >> rank) & 1:
-            async_end(M, W, q[Q_WARP], BULK, first + rank, q[Q_OFFSET], q[Q_BYTES], WRITE, q[Q_ROW])
+            async_end(
+                M, W, q[Q_WARP], BULK, first + rank, q[Q_OFFSET], q[Q_PLACED], WRITE, q[Q_ROW]
+            )
             # The barrier at the same place of the block that the data goes to.
             complete_tx(
                 M, W, first + rank, q[Q_BARRIER_OFFSET], q[Q_BYTES], q[Q_WARP], BULK, q[Q_ROW]
@@ -218,7 +224,7 @@ def _read_source(M: Any, W: Any, entry: int, slot: int) -> bool:
         tensor_map = map_row(M, W, q[Q_MAP])
         nbytes, span = row_bytes(tensor_map), i64p(tensor_map)[MAP_SWIZZLE]
         for row in range(rows_of(tensor_map)):
-            start = q[Q_OFFSET] + row * nbytes
+            start = q[Q_OFFSET] + row * row_pitch(tensor_map)
             if span == 0:
                 copy_bytes(buffer + row * nbytes, host_of(M, W, q[Q_BLOCK], start), nbytes)
             else:
@@ -228,7 +234,7 @@ def _read_source(M: Any, W: Any, entry: int, slot: int) -> bool:
     else:
         copy_bytes(buffer, host_of(M, W, q[Q_BLOCK], q[Q_OFFSET]), q[Q_BYTES])
     q[Q_BUFFER] = slot + 1
-    async_end(M, W, q[Q_WARP], BULK, q[Q_BLOCK], q[Q_OFFSET], q[Q_BYTES], READ, q[Q_ROW])
+    async_end(M, W, q[Q_WARP], BULK, q[Q_BLOCK], q[Q_OFFSET], q[Q_PLACED], READ, q[Q_ROW])
     return True
 
 
@@ -270,30 +276,9 @@ def is_store(M: Any, W: Any, kind: int) -> bool:
     return kind in (TMA_STORE, TMA_REDUCE, BULK_STORE, BULK_REDUCE)
 
 
-@compiled(none, i64)
-def _count(M: Any, W: Any, entry: int) -> None:
-    """Count an operation that has ended; rows of tensors count their own bytes."""
-    q = i64p(entry)
-    counts, kind = counts_of(M, W, q[Q_ROW]), q[Q_KIND]
-    steps = M.instructions - q[Q_ISSUED]
-    counts[C_COPIES] += 1
-    counts[C_FLIGHT] += steps
-    if steps > counts[C_LONGEST]:
-        counts[C_LONGEST] = steps
-    targets = 1 if is_store(M, W, kind) else count_lanes(q[Q_MASK])
-    counts[C_SHARED] += q[Q_BYTES] * targets
-    if kind in (BULK_LOAD, BULK_STORE, BULK_REDUCE):
-        counts[C_GLOBAL] += q[Q_BYTES]
-    elif kind == CP_ASYNC:
-        counts[C_GLOBAL] += q[Q_VALID]
-
-
-@compiled(b1, i64, i64)
-def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
-    """Do an operation, or with ``read_only`` the first step of a store.
-
-    True: the entry is gone from the queue.
-    """
+@compiled(i64, i64, i64, i64, link=PERFORM)
+def _perform(M: Any, W: Any, index: int, read_only: int, unused: int) -> int:
+    """``perform``: 1 or 0."""
     entry = entry_at(M, W, index)
     q = i64p(entry)
     kind = q[Q_KIND]
@@ -308,7 +293,7 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
                     if i64p(entry_at(M, W, k))[Q_BUFFER]:
                         slot = i64p(entry_at(M, W, k))[Q_BUFFER] - 1
                         _write_target(M, W, entry_at(M, W, k), slot)
-                        _count(M, W, entry_at(M, W, k))
+                        count_copy(M, W, entry_at(M, W, k))
                         _remove(M, W, k)
                         index -= 1 if k < index else 0
                         break
@@ -317,7 +302,7 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
             M.buffers_used |= 1 << slot
             _read_source(M, W, entry, slot)
         if read_only:
-            return False
+            return 0
         _write_target(M, W, entry, q[Q_BUFFER] - 1)
     elif kind == TMA_LOAD:
         _tma_load(M, W, entry)
@@ -347,17 +332,29 @@ def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
             async_end(
                 M, W, q[Q_WARP], BULK, q[Q_SOURCE_BLOCK], q[Q_SOURCE], q[Q_BYTES], READ, q[Q_ROW]
             )
-    _count(M, W, entry)
+    count_copy(M, W, entry)
     _remove(M, W, index)
     M.epoch += 1
-    return True
+    return 1
+
+
+@compiled(b1, i64, i64)
+def perform(M: Any, W: Any, index: int, read_only: int) -> bool:
+    """Do an operation, or with ``read_only`` the first step of a store.
+
+    True: the entry is gone from the queue.
+    """
+    return call_link(M, W, PERFORM, index, read_only, 0) != 0
 
 
 @compiled(b1, i64)
 def begin(M: Any, W: Any, entry: int) -> bool:
     """Open the windows of a new operation: what it reads or writes is in flight from now on."""
     q = i64p(entry)
-    warp, row, nbytes = q[Q_WARP], q[Q_ROW], q[Q_BYTES]
+    warp, row, nbytes = q[Q_WARP], q[Q_ROW], q[Q_PLACED]
+    if nbytes == 0:
+        nbytes = q[Q_BYTES]
+        q[Q_PLACED] = nbytes
     if is_store(M, W, q[Q_KIND]):
         return async_begin(M, W, warp, BULK, q[Q_BLOCK], q[Q_OFFSET], nbytes, READ, row)
     first = q[Q_BLOCK] - q[Q_BLOCK] % M.cluster_size
@@ -374,6 +371,11 @@ def begin(M: Any, W: Any, entry: int) -> bool:
 @compiled(i64)
 def new_entry(M: Any, W: Any) -> int:
     """The address of a fresh entry behind the others, for ``enqueue``; 0 after a fault."""
+    if M.queued >= QUEUE:
+        # The oldest completes, which is legal at any time: a warp has 32 cp.async an instruction.
+        perform(M, W, 0, 0)
+        if M.error[0]:
+            return 0
     if M.queued >= QUEUE:
         fault(M, W, F_OVERFLOW, 0, 0, -1, QUEUE, 0)
         return 0

@@ -33,7 +33,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "nthreads",  # in a block
         "nregs",  # registers of a lane
     ),
-    "program": ("code", "ncode", "vectors"),
+    "program": ("code", "ncode", "vectors", "links"),  # links: core/links.py
     "control": (
         "meetings",  # i64 [warps][MEETINGS][3]: row, lanes, those that have come
         "priorities",  # i64 [warps], for the policy PCT

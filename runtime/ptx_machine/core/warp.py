@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.bits import ZERO, signed
 from tiledsl.runtime.ptx_machine.core.common import fault, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64
@@ -176,7 +177,7 @@ def _reduce(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(i64, i64, i64, i64)
+@compiled(i64, i64, i64, i64, link=opcodes.WARP)
 def step_warp(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     """Run a row of the warp family."""
     columns = i64p(row)

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.bits import ZERO, ones, signed, width
-from tiledsl.runtime.ptx_machine.core.common import counts_of, fault, lanes, random, row_of
+from tiledsl.runtime.ptx_machine.core.common import fault, lanes, random, row_of
+from tiledsl.runtime.ptx_machine.core.counting import count_flight
 from tiledsl.runtime.ptx_machine.core.descriptor import flaw, granule
 from tiledsl.runtime.ptx_machine.core.floats import RN, pack, rounded
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
+from tiledsl.runtime.ptx_machine.core.links import EXECUTE_WGMMA, RANDOM_WGMMA, call_link
 from tiledsl.runtime.ptx_machine.core.mma import element, place_in_a
 from tiledsl.runtime.ptx_machine.core.order import READ, TENSOR, async_begin, async_end, observe
 from tiledsl.runtime.ptx_machine.core.raw import (
@@ -28,7 +30,6 @@ from tiledsl.runtime.ptx_machine.core.raw import (
     u16p,
     u32p,
 )  # fmt: skip
-from tiledsl.runtime.ptx_machine.core.sizes import C_COPIES, C_FLIGHT, C_LONGEST
 from tiledsl.runtime.ptx_machine.core.tensor_state import (
     E_A,
     E_A_TYPE,
@@ -162,8 +163,8 @@ def _multiply(a_at: int, b_at: int, sums_at: int, n: int, depth: int) -> None:
                 )
 
 
-@compiled(none, i64, i64)
-def _execute(M: Any, W: Any, warp: int, index: int) -> None:
+@compiled(i64, i64, i64, i64, link=EXECUTE_WGMMA)
+def _execute_now(M: Any, W: Any, warp: int, index: int, unused: int) -> int:
     """Do a warp's part of a product now."""
     q = i64p(_entry(M, W, warp, index))
     n, mode, kind, block = q[E_N], q[E_MODE], q[E_D_TYPE], warp // M.nwarps
@@ -225,6 +226,12 @@ def _execute(M: Any, W: Any, warp: int, index: int) -> None:
             else:
                 values[lane] = np.uint64(f32_bits(total))
     q[E_DONE] = 1
+    return 0
+
+
+@compiled(none, i64, i64)
+def _execute(M: Any, W: Any, warp: int, index: int) -> None:
+    call_link(M, W, EXECUTE_WGMMA, warp, index, 0)
 
 
 @compiled(b1, i64, i64, i64, i64, i64, i64, i64)
@@ -327,11 +334,7 @@ def _retire(M: Any, W: Any, warp: int, limit: int) -> None:
         q = i64p(_entry(M, W, warp, done))
         if q[E_DONE] == 0:
             _execute(M, W, warp, done)
-        counts, steps = counts_of(M, W, q[E_ROW]), M.instructions - q[E_ISSUED]
-        counts[C_COPIES] += 1
-        counts[C_FLIGHT] += steps
-        if steps > counts[C_LONGEST]:
-            counts[C_LONGEST] = steps
+        count_flight(M, W, q[E_ROW], q[E_ISSUED])
         if M.checks:
             mode = q[E_MODE]
             for i in range(q[E_COUNT]):
@@ -390,11 +393,12 @@ def step_wgmma_sync(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     return NEXT
 
 
-@compiled(none, i64)
-def perform_random_wgmma(M: Any, W: Any, warp: int) -> None:
+@compiled(i64, i64, i64, i64, link=RANDOM_WGMMA)
+def _perform_random(M: Any, W: Any, warp: int, unused: int, unused_too: int) -> int:
     """Do a warp's next product that has not been done, perhaps."""
     for index in range(W[warp].wgmmas):
         if i64p(_entry(M, W, warp, index))[E_DONE] == 0:
             if random(M, W, 2):
                 _execute(M, W, warp, index)
-            return
+            return 0
+    return 0

@@ -19,6 +19,8 @@ IGNORE = 1
 NOINC = 1
 # The second number of an F_TENSORMAP fault: the coordinate is no multiple of 16 bytes.
 OFF_GRANULE = -16
+# A store whose first element lies before the tensor.
+BEFORE = -17
 # MODE2 of *_REDUCE: as of ATOM.
 REDUCTIONS = ATOMS[:8]
 
@@ -54,8 +56,9 @@ MAP_COLUMNS = 32
     Q_SOURCE_BLOCK, Q_SOURCE,  # of a copy between shared memories
     Q_VALID,  # cp.async: bytes that are read, the others are zero
     Q_MODE,
+    Q_PLACED,  # bytes of shared memory that it covers, gaps between rows included
     Q_ISSUED,  # the step (of M.instructions) at which it was issued
-) = range(29)  # fmt: skip
+) = range(30)  # fmt: skip
 Q_COLUMNS = 32
 QUEUE = 1024  # entries
 BUFFERS = 62  # stores that have read their source and not yet written

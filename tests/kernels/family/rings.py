@@ -8,7 +8,7 @@ import numpy as np
 
 import tiledsl as td
 from tests.kernels.family.registry import Run, case
-from tests.kernels.oracle import UNIT, Reference, numpy_dtype, reference, round_to
+from tests.kernels.oracle import Reference, accumulated, numpy_dtype, reference, round_to
 
 BM, BN = 64, 64
 
@@ -60,13 +60,14 @@ def keys_and_values(
 
 def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Reference:
     """The result, and what rounding the scores to another side of a middle may change."""
-    q, k, v = (x.astype(np.float64) for x in (q, k, v))
-    exact = q @ k.T
-    scores = exact.astype(np.float32).astype(numpy_dtype("bfloat16")).astype(np.float64)
-    result = scores @ v
-    # A score near a middle may fall on either side: 2**-8 of it for each of them, at random.
-    error = 2.0**-8 * ((scores**2) @ v**2) ** 0.5 + len(k) * UNIT * ((scores**2) @ v**2) ** 0.5
-    return round_to(result, error, "float32")
+    scores, error = accumulated(q, k)
+    low, middle, high = (_rounded(scores + e) for e in (-error, 0, error))
+    result, summed = accumulated(middle, v.T)
+    return round_to(result, summed + (high - low) @ abs(v.astype(np.float64)), "float32")
+
+
+def _rounded(scores: np.ndarray) -> np.ndarray:
+    return scores.astype(np.float32).astype(numpy_dtype("bfloat16")).astype(np.float64)
 
 
 @case

@@ -116,6 +116,12 @@ def _check_instruction(cx: Context, a: SharedTile, b: SharedTile) -> None:
     for name, shared in (("a", a), ("b", b)):
         if not shared.swizzle:
             row = shared.stored_shape[1] * shared.dtype.itemsize
+            if row % K_BYTES == 0:
+                raise cx.value_error(
+                    f"td.mma: {name}: the tile is stored with swizzle=0: expected a swizzle of 32,"
+                    " 64 or 128 bytes, which the tensor cores can read",
+                    hint="leave swizzle= out where the tile is made: the widest that fits is taken",
+                )
             raise cx.value_error(
                 f"td.mma: {name}: the stored tile has rows of {row} bytes: expected a multiple of"
                 f" {K_BYTES} bytes, which the tensor cores can read",
