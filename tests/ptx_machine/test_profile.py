@@ -241,3 +241,60 @@ def test_tables() -> None:
     assert not found.asynchronous and not found.waits and not found.source_lines
     launched = ptx.run(f"{HEAD}.entry k() {{ ret; }}", [], block=32)
     assert launched.profile is None
+
+
+@pytest.mark.parametrize(("shift", "worst"), [(4, 1), (5, 2), (7, 8)])
+def test_conflicts_of_vectors(shift: int, worst: int) -> None:
+    """16 bytes a lane go in four groups of eight lanes; rows of 32 bytes meet every four lanes."""
+    found = profiled(
+        ".shared .align 128 .b8 tile[8192];\n"
+        f"mov.u32 %r0, %laneid; shl.b32 %r1, %r0, {shift};\n"
+        "cvt.u64.u32 %d1, %r1; cvt.u64.u32 %d2, tile; cvta.shared.u64 %d2, %d2;\n"
+        "add.u64 %d1, %d1, %d2; mov.b32 %r4, 0;\n"
+        "st.v4.b32 [%d1], {%r4, %r4, %r4, %r4};"
+    )
+    (conflict,) = found.conflicts
+    assert (conflict.wavefronts, conflict.extra, conflict.worst) == (4, 4 * (worst - 1), worst)
+    assert found.traffic["shared"].written == 512
+
+
+def test_copies_by_threads() -> None:
+    """cp.async: 16 bytes a lane, of which every lane reads as many as it asks for."""
+    x = np.arange(128, dtype=np.int32)
+    found = profiled(
+        ".shared .align 128 .b8 tile[512];\n"
+        "ld.param.u64 %d1, [x]; mov.u32 %r0, %laneid; shl.b32 %r1, %r0, 4;\n"
+        "cvt.u64.u32 %d2, %r1; add.u64 %d1, %d1, %d2; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1;\n"
+        "and.b32 %r3, %r0, 15;\n"
+        "cp.async.cg.shared.global [%r2], [%d1], 16, %r3;\n"
+        "cp.async.commit_group; cp.async.wait_group 0;",
+        x, parameters=".param .u64 x",
+    )  # fmt: skip
+    (kind,) = found.asynchronous
+    copies = found.asynchronous[kind]
+    assert (kind, copies.operations, copies.shared_bytes) == ("cp.async", 32, 512)
+    assert copies.global_bytes == 2 * sum(range(16))
+
+
+@pytest.mark.parametrize("nbytes", [16, 1024])
+def test_bulk_copies(nbytes: int) -> None:
+    """Bytes to shared memory and on to another array: one load, one store."""
+    x, y = np.arange(1024, dtype=np.uint8), np.zeros(1024, np.uint8)
+    found = profiled(
+        ".shared .align 128 .b8 tile[1024];\n.shared .align 8 .b64 bar;\n"
+        "ld.param.u64 %d1, [x]; ld.param.u64 %d3, [y];\n"
+        "mov.u32 %r0, %tid.x; setp.ne.u32 %p1, %r0, 0; mov.u32 %r1, tile; mov.u32 %r2, bar;\n"
+        "@%p1 bra DONE;\n"
+        "mbarrier.init.shared.b64 [%r2], 1;\nfence.proxy.async.shared::cta;\n"
+        f"mbarrier.arrive.expect_tx.shared.b64 %d2, [%r2], {nbytes};\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+        f" [%r1], [%d1], {nbytes}, [%r2];\n"
+        "WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], 0;\n@!%p2 bra WAIT;\n"
+        f"cp.async.bulk.global.shared::cta.bulk_group [%d3], [%r1], {nbytes};\n"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nDONE:",
+        x, y, parameters=".param .u64 x, .param .u64 y",
+    )  # fmt: skip
+    assert np.array_equal(y[:nbytes], x[:nbytes]) and not y[nbytes:].any()
+    for kind in ("bulk load", "bulk store"):
+        copies = found.asynchronous[kind]
+        assert (copies.operations, copies.global_bytes, copies.shared_bytes) == (1, nbytes, nbytes)

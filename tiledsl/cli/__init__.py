@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tiledsl import ptx
 from tiledsl.cli import run_ptx
 from tiledsl.cli.usage import UsageError
 from tiledsl.errors import TileError
@@ -31,5 +32,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except TileError as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, ptx.MachineFault | ptx.DecodeError) else 2
     return status

@@ -193,8 +193,11 @@ class Values:
             raise UsageError(f"{where}: {parts[1]} has no NaN: expected a type of floats")
         self._made += 1
         rng = np.random.default_rng([self.data_seed, self._made])
-        with np.errstate(over="ignore", invalid="ignore"):
-            return make(rng, shape, dtype, given)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return make(rng, shape, dtype, given)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise UsageError(f"{where}: there is no such array: {error}") from None
 
     # ------------------------------------------------------------------ other values
 
