@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tiledsl.codegen.explain import Explanation
     from tiledsl.compiled import CompiledKernel
     from tiledsl.runtime.launch import Launcher
+    from tiledsl.runtime.ptx_machine.machine import Result
 
 DEFAULT_TARGET = "sm_90a"
 # The emulated device: few enough that every block of a persistent kernel walks several tiles.
@@ -257,9 +258,13 @@ class Kernel:
         emulate(compiled.kernel, values, grid=(x, y, z), seed=int(seed) if seed else None)
 
     def run_ptx(
-        self, *args: Any, grid: Grid | None = None, options: Mapping[str, Any] | None = None,
+        self,
+        *args: Any,
+        grid: Grid | None = None,
+        ptx: str | None = None,
+        options: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Result:
         """Run the kernel's PTX, as a GPU would get it, on the CPU: NumPy arguments as in a call.
 
         Slower than the emulator, and independent of it: a wrong address, descriptor, fragment,
@@ -268,15 +273,18 @@ class Kernel:
 
         Args:
             grid: as for ``launch``.
+            ptx: run this instead of the kernel's own PTX, which ``kernel.lower(...).ptx`` gives
+                for editing. Name, parameters, threads and shared memory stay the kernel's.
             options: of the machine: ``policy`` ("eager", "late", "random" or "pct": when
                 asynchronous work happens and which warp runs), ``seed``, ``checks`` (races,
                 fences; on by default), ``together`` (all blocks at once), ``profile``.
 
         Returns:
-            What was counted: instructions, and for each row of the program how often it ran.
+            What was counted: instructions, what was printed, and with ``profile`` a Profile.
 
         Raises:
             MachineFault: what the PTX does wrong.
+            DecodeError: an edited PTX that is wrong, or whose parameters are not the kernel's.
         """
         self._forget_outdated()
         bound = self.binder.bind(args, kwargs)
@@ -289,7 +297,7 @@ class Kernel:
         params = {
             name: self.binder.spec(name, spec) for name, spec in zip(names, specs, strict=True)
         }
-        return self._run_ptx(bound, params, values, blocks, options or {})
+        return self._run_ptx(bound, params, values, blocks, options or {}, ptx)
 
     def _run_ptx(
         self,
@@ -298,7 +306,8 @@ class Kernel:
         values: list[Any],
         blocks: tuple[int, ...] | None,
         options: Mapping[str, Any],
-    ) -> Any:
+        ptx: str | None = None,
+    ) -> Result:
         from tiledsl.runtime.grid import check_clusters
         from tiledsl.runtime.ptx_backend import run_kernel
 
@@ -307,7 +316,12 @@ class Kernel:
         x, y, z = self._host_grid(compiled, blocks)
         check_clusters(self.name, (x, y, z), compiled.kernel.cluster_dims)
         return run_kernel(
-            compiled.kernel, compiled.ptx, self._run_time, values, (x, y, z), **options
+            compiled.kernel,
+            compiled.ptx if ptx is None else ptx,
+            self._run_time,
+            values,
+            (x, y, z),
+            **options,
         )
 
     def _host_grid(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tiledsl.runtime.ptx_machine import printing
 from tiledsl.runtime.ptx_machine.core.sizes import (
     AGENTS,
     CLUSTER_WORDS,
+    COUNTS,
     MEETINGS,
     NAMED,
     NAMED_WORDS,
@@ -42,6 +43,9 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 from tiledsl.runtime.ptx_machine.program import Program
 from tiledsl.runtime.ptx_machine.report import fault_error
 
+if TYPE_CHECKING:
+    from tiledsl.runtime.ptx_machine.profile import Profile
+
 __all__ = ["Launch", "Result", "run"]
 
 Array = np.ndarray[Any, Any]
@@ -67,7 +71,7 @@ class Launch:
         budget: instructions of warps, over the whole launch.
         together: run all blocks at once, for blocks that wait on each other.
         registers: of a thread at launch, for setmaxnreg; 0 if that is not known.
-        profile: count bank conflicts, too.
+        profile: count bank conflicts and waits, too.
     """
 
     grid: tuple[int, int, int]
@@ -92,18 +96,26 @@ class Result:
 
     Attributes:
         instructions: of warps.
-        warps, lanes, bytes, conflicts: of each row of the program.
-        copy_bytes: by TMA and bulk copies.
+        warps, lanes: of each row of the program, how often warps, and lanes, ran it.
+        counts: int64 [rows, COUNTS], what else was counted: core/sizes.py.
         prints: what the program printed.
+        program: what ran.
+        profile: a Profile where the launch asked for one, else None.
     """
 
     instructions: int
     warps: Array
     lanes: Array
-    bytes: Array
-    conflicts: Array
-    copy_bytes: int
+    counts: Array
     prints: list[str]
+    program: Program
+    profiled: bool = False
+
+    @property
+    def profile(self) -> Profile | None:
+        from tiledsl.runtime.ptx_machine.profile import profile_of
+
+        return profile_of(self) if self.profiled else None
 
 
 def run(program: Program, launch: Launch) -> Result:
@@ -200,8 +212,9 @@ class _Runner:
             self._own(name, np.full(shape, first, dtype))
         halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
         self._own("half_table", halves)
-        for name in ("row_warps", "row_lanes", "row_bytes", "row_conflicts"):
+        for name in ("row_warps", "row_lanes"):
             self._own(name, np.zeros(rows, np.int64))
+        self._own("row_counts", np.zeros((rows, COUNTS), np.int64))
         self._own("scratch", np.zeros(256, np.int64))
         self._own("prints", printing.new_records(PRINTS))
         state["prints_limit"] = PRINTS
@@ -279,9 +292,9 @@ class _Runner:
             instructions=int(state["instructions"]),
             warps=buffers["row_warps"],
             lanes=buffers["row_lanes"],
-            bytes=buffers["row_bytes"],
-            conflicts=buffers["row_conflicts"],
-            copy_bytes=int(state["copy_bytes"]),
+            counts=buffers["row_counts"],
+            program=self.program,
+            profiled=launch.profile,
             prints=printing.texts(buffers["prints"], printed, self._string),
         )
 

@@ -76,9 +76,10 @@ class GlobalMemory:
 
     def address_of(self, host: int) -> int:
         """The machine's address of mapped host memory."""
-        for region in self.regions:
-            if region.host <= host <= region.host + region.nbytes:
-                return region.address + host - region.host
+        for last in (0, 1):  # of an array without elements, also the end of another
+            for region in self.regions:
+                if region.host <= host < region.host + region.nbytes + last:
+                    return region.address + host - region.host
         raise KeyError(host)
 
     def add_variables(self, variables: Mapping[str, Variable]) -> dict[str, int]:

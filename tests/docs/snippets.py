@@ -7,6 +7,9 @@ behind ``python`` say more:
 * ``raises=StageError``: the block must raise that error;
 * ``gpu``: needs a GPU and PyTorch; elsewhere it is only checked for syntax.
 
+A ```` ```sh run ```` block is a command ``python -m tiledsl ...``, run in between; ``status=1``
+says how it must end.
+
 A ```` ```text output ```` block that follows shows what the block prints, or the message of its
 error, exactly; a line ``...`` stands for any number of lines. ``make golden`` writes it anew.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,11 +37,18 @@ class Snippet:
     line: int  # of the document, of the first line of code
     output: str | None = None
     output_span: tuple[int, int] = (0, 0)  # characters of the document
+    language: str = "python"
 
     @property
     def raises(self) -> str | None:
         found = [word.removeprefix("raises=") for word in self.words if word.startswith("raises=")]
         return found[0] if found else None
+
+    @property
+    def status(self) -> int:
+        """How a command must end."""
+        found = [word.removeprefix("status=") for word in self.words if word.startswith("status=")]
+        return int(found[0]) if found else 0
 
     @property
     def needs_gpu(self) -> bool:
@@ -65,10 +76,12 @@ class Document:
         document = cls(path, path.read_text(encoding="utf-8"))
         for match in _FENCE.finditer(document.text):
             language, *words = match["info"].split() or [""]
-            if language == "python":
+            if language == "python" or (language == "sh" and "run" in words):
                 line = document.text.count("\n", 0, match.start("body")) + 1
                 number = len(document.snippets) + 1
-                document.snippets.append(Snippet(number, match["body"], words, line))
+                document.snippets.append(
+                    Snippet(number, match["body"], words, line, language=language)
+                )
             elif (language, words) == ("text", ["output"]):
                 if not document.snippets or document.snippets[-1].output is not None:
                     raise AssertionError(f"{path.name}: an output that follows no snippet")
@@ -86,6 +99,13 @@ class Document:
         """
         outcomes = []
         for snippet in self.snippets:
+            if snippet.language == "sh":
+                outcome = _run_command(snippet)
+                outcomes.append(outcome)
+                if outcome.problem:
+                    outcome.problem = f"{self.path.name}:{snippet.line}: {outcome.problem}"
+                    return outcomes
+                continue
             name = f"{self.path.stem.lower()}_{snippet.number}.py"
             (folder / name).write_text(snippet.code, encoding="utf-8")
             code = compile(snippet.code, name, "exec", dont_inherit=True)
@@ -124,6 +144,25 @@ def _run(snippet: Snippet, code: Any, namespace: dict[str, Any]) -> Outcome:
     if snippet.raises:
         return Outcome(snippet, printed.getvalue(), f"did not raise {snippet.raises}")
     return Outcome(snippet, printed.getvalue())
+
+
+def _run_command(snippet: Snippet) -> Outcome:
+    """Run a command of our own in this process: it would start the interpreter anew each time."""
+    from tiledsl.cli import main
+
+    words = shlex.split(snippet.code.replace("\\\n", " "), comments=True)
+    if words[:3] != ["python", "-m", "tiledsl"]:
+        raise AssertionError(f"expected a command 'python -m tiledsl ...', got {snippet.code!r}")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            status = main(words[3:])
+        except SystemExit as error:  # argparse's
+            status = int(error.code or 0)
+    text = printed.getvalue()
+    if status != snippet.status:
+        return Outcome(snippet, text, f"ended with status {status}, not {snippet.status}:\n{text}")
+    return Outcome(snippet, text)
 
 
 def same(shown: str, real: str) -> bool:

@@ -30,6 +30,7 @@ def assumed(path: Path) -> dict[str, Any]:
     return {"a": a, "b": b, "c": np.zeros((130, 264), ml_dtypes.bfloat16)}
 
 
+@pytest.mark.timeout(900)  # the first use of the PTX machine compiles it
 @pytest.mark.parametrize("path", WITH_SNIPPETS, ids=lambda path: path.stem)
 def test_snippets(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -57,7 +58,9 @@ def test_snippets(
 
 
 def test_the_documents_with_snippets_are_found() -> None:
-    assert {"README.md", "guide.md", "errors.md", "ir.md"} <= {p.name for p in WITH_SNIPPETS}
+    assert {"README.md", "guide.md", "errors.md", "ir.md", "ptx-machine.md"} <= {
+        p.name for p in WITH_SNIPPETS
+    }
 
 
 def test_shown_outputs() -> None:
@@ -83,3 +86,20 @@ def test_a_wrong_snippet_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert second.text == "ValueError: invalid literal for int() with base 10: 'x'\n"
     assert "page.md:13: raised AssertionError" in third.problem
     assert "```text output\n1\n```" in document.with_outputs([first, second])
+
+
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command runs between the snippets, and must end as the document says."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "page.md"
+    command = "```sh run{words}\npython -m tiledsl run-ptx \\\n  none.ptx --list\n```\n\n"
+    shown = "```text output\nerror: cannot read 'none.ptx' as PTX: [Errno 2] No such file or"
+    shown += " directory: 'none.ptx'\n```\n"
+    path.write_text("```sh\nmake test\n```\n" + command.format(words=" status=2") + shown)
+    document = Document.read(path)
+    (outcome,) = document.run(tmp_path, {}, gpu=False)
+    assert not outcome.problem
+    assert same(document.snippets[0].output or "", outcome.text)
+    path.write_text(command.format(words=""))
+    (outcome,) = Document.read(path).run(tmp_path, {}, gpu=False)
+    assert "page.md:2: ended with status 2, not 0" in outcome.problem

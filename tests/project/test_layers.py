@@ -28,6 +28,9 @@ MAY_IMPORT: dict[str, list[str]] = {
         "tiledsl.runtime",
     ],
     "tiledsl.compiled": ["tiledsl.codegen"],
+    "tiledsl.ptx": ["tiledsl.runtime"],
+    "tiledsl.__main__": ["tiledsl.cli"],
+    "tiledsl.cli": ["tiledsl.ptx"],
     "tiledsl.language": [IR],  # for dtypes and target names; no op is built there
     # --- Python source -> tile IR
     "tiledsl.frontend": ["tiledsl.language", IR],
@@ -61,12 +64,13 @@ LIBRARIES: dict[str, list[str]] = {
     "cuda": ["tiledsl.codegen.assemble", "tiledsl.codegen.toolkit", "tiledsl.runtime"],
     "numba": ["tiledsl.runtime", "tiledsl.runtime.emulator", "tiledsl.runtime.ptx_machine"],
     "numpy": [
+        "tiledsl.cli",
         "tiledsl.frontend",
         "tiledsl.runtime",
         "tiledsl.runtime.emulator",
         "tiledsl.runtime.ptx_machine",
     ],
-    "ml_dtypes": ["tiledsl.frontend", "tiledsl.runtime", "tiledsl.runtime.emulator"],
+    "ml_dtypes": ["tiledsl.cli", "tiledsl.frontend", "tiledsl.runtime", "tiledsl.runtime.emulator"],
 }
 
 

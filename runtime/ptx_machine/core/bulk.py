@@ -271,7 +271,6 @@ def _step_copy(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
             return FAULTED
         if not enqueue(M, W):
             return FAULTED
-        i64p(M.row_bytes)[number] += q[Q_BYTES]
     return NEXT
 
 
@@ -311,7 +310,6 @@ def _step_cp_async(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         q[Q_MASK] = 1 << (q[Q_BLOCK] % M.cluster_size)
         if not enqueue(M, W):
             return FAULTED
-        i64p(M.row_bytes)[number] += nbytes
     return NEXT
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none, pu64
+from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none, pi64, pu64
 from tiledsl.runtime.ptx_machine.core.raw import i64p, u64p
+from tiledsl.runtime.ptx_machine.core.sizes import COUNTS
 from tiledsl.runtime.ptx_machine.opcodes import RANK_SHIFT
 
-__all__ = ["block_at", "count_lanes", "fault", "lanes", "random", "row_of", "vector"]
+__all__ = ["block_at", "count_lanes", "counts_of", "fault", "lanes", "random", "row_of", "vector"]
 
 
 @compiled(none, i64, i64, i64, i64, i64, i64)
@@ -57,6 +58,12 @@ def vector(M: Any, W: Any, place: int) -> int:
 def row_of(M: Any, W: Any, address: int) -> int:
     """The number of the row at an address in ``M.code``."""
     return (address - M.code) >> 8
+
+
+@compiled(pi64, i64)
+def counts_of(M: Any, W: Any, number: int) -> Any:
+    """What is counted of the row with a number."""
+    return i64p(M.row_counts + 8 * COUNTS * number)
 
 
 @compiled(i64, i64, i64)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.address import space_of
-from tiledsl.runtime.ptx_machine.core.common import lanes, row_of
+from tiledsl.runtime.ptx_machine.core.common import counts_of, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.raw import i64p
+from tiledsl.runtime.ptx_machine.core.sizes import C_CONFLICTS, C_WAVEFRONTS, C_WORST
 from tiledsl.runtime.ptx_machine.opcodes import GENERIC, IMM, OFFSET_MASK, SHARED, SPACE, A
 
 
@@ -38,6 +39,16 @@ def wavefronts(M: Any, W: Any, addresses: int, count: int, nbytes: int) -> int:
     return worst
 
 
+@compiled(none, i64, i64, i64)
+def note_access(M: Any, W: Any, row: int, count: int, nbytes: int) -> None:
+    """Count the wavefronts of ``count`` addresses in M.scratch that go together."""
+    counts, needed = counts_of(M, W, row_of(M, W, row)), wavefronts(M, W, M.scratch, count, nbytes)
+    counts[C_WAVEFRONTS] += 1
+    counts[C_CONFLICTS] += needed - 1
+    if needed > counts[C_WORST]:
+        counts[C_WORST] = needed
+
+
 @compiled(none, i64, i64, i64, i64)
 def count_conflicts(M: Any, W: Any, warp: int, row: int, mask: int, nbytes: int) -> None:
     """Count the conflicts of a load or store of ``nbytes`` by each lane of a mask."""
@@ -57,6 +68,4 @@ def count_conflicts(M: Any, W: Any, warp: int, row: int, mask: int, nbytes: int)
                     scratch[count] = address & OFFSET_MASK
                     count += 1
         if count:
-            i64p(M.row_conflicts)[row_of(M, W, row)] += (
-                wavefronts(M, W, M.scratch, count, nbytes) - 1
-            )
+            note_access(M, W, row, count, nbytes)

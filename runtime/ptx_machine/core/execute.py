@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiledsl.runtime.ptx_machine.core.barrier import block_ended, warp_ended
-from tiledsl.runtime.ptx_machine.core.common import count_lanes, fault, lanes, random
+from tiledsl.runtime.ptx_machine.core.common import count_lanes, counts_of, fault, lanes, random
 from tiledsl.runtime.ptx_machine.core.divergence import choose, end_lanes, meet, part
 from tiledsl.runtime.ptx_machine.core.hazards import note_writes, register_hazard
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
@@ -16,6 +16,7 @@ from tiledsl.runtime.ptx_machine.core.links import RANDOM_WGMMA, call_link
 from tiledsl.runtime.ptx_machine.core.order import order_reset
 from tiledsl.runtime.ptx_machine.core.queue import drain, perform_late, perform_random
 from tiledsl.runtime.ptx_machine.core.raw import i64p
+from tiledsl.runtime.ptx_machine.core.sizes import C_WAITED, C_WAITS
 from tiledsl.runtime.ptx_machine.isa.control_ops import BRA, BRX, CLOCK, EXIT, TRAP
 from tiledsl.runtime.ptx_machine.opcodes import (
     CONTROL,
@@ -98,6 +99,19 @@ def _branch(M: Any, W: Any, warp: int, number: int, group: int, mask: int) -> in
     return chosen
 
 
+@compiled(none, i64, i64, i64)
+def _note_wait(M: Any, W: Any, warp: int, number: int, waits: int) -> None:
+    """Count how often and how long warps wait at a row; one wait of a warp at a time."""
+    counts = counts_of(M, W, number)
+    if waits:
+        if W[warp].waits_since == 0 or W[warp].wait_row != number:
+            counts[C_WAITS] += 1
+            W[warp].waits_since = M.instructions + 1
+    elif W[warp].waits_since and W[warp].wait_row == number:
+        counts[C_WAITED] += M.instructions - W[warp].waits_since
+        W[warp].waits_since = 0
+
+
 @compiled(i64, i64, i64)
 def run_warp(M: Any, W: Any, warp: int, limit: int) -> int:
     """Run at most so many rows of a warp."""
@@ -159,12 +173,16 @@ def run_warp(M: Any, W: Any, warp: int, limit: int) -> int:
                     for lane in range(32):
                         if (group >> lane) & 1:
                             W[warp].parked[lane] = M.epoch
+                    if M.profiling:
+                        _note_wait(M, W, warp, number, 1)
                     W[warp].wait_row = number
                     ran -= 1
                     M.instructions -= 1
                     i64p(M.row_warps)[number] -= 1
                     i64p(M.row_lanes)[number] -= count_lanes(mask)
                     break
+                if M.profiling and W[warp].waits_since:
+                    _note_wait(M, W, warp, number, 0)
                 if columns[NOTED]:
                     note_writes(M, W, warp, row)
             number += 1

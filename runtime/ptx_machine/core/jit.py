@@ -34,7 +34,8 @@ def cache_folder() -> Path:
     """Where compiled code is kept: ``TILEDSL_CACHE_DIR`` or the user's cache, and the digest."""
     digest = hashlib.sha256()
     root = Path(__file__).resolve().parents[1]
-    for path in sorted(root.rglob("*.py")):
+    files = [*root.glob("core/*.py"), *root.glob("isa/*_ops.py"), root / "opcodes.py"]
+    for path in sorted(files):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     for name in ("numba", "llvmlite", "numpy"):
         digest.update(version(name).encode())

@@ -8,6 +8,7 @@ import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.address import locate
 from tiledsl.runtime.ptx_machine.core.common import fault, lanes, row_of
+from tiledsl.runtime.ptx_machine.core.conflicts import note_access
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64
 from tiledsl.runtime.ptx_machine.core.order import READ, WRITE
 from tiledsl.runtime.ptx_machine.core.raw import i64p, u16p
@@ -20,6 +21,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
     MODE,
     NEXT,
     NVEC,
+    OFFSET_MASK,
     OP,
     SPACE,
     VEC,
@@ -55,6 +57,11 @@ def step_matrix(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     base = lanes(M, W, warp, columns[A])
     for k in range(columns[NVEC]):
         register = i64p(M.vectors)[columns[VEC] + k]
+        if M.profiling:
+            for r in range(8):
+                address = np.int64(base[8 * k + r]) + columns[IMM]
+                i64p(M.scratch)[r] = address & OFFSET_MASK
+            note_access(M, W, row, 8, 16)
         for r in range(8):
             address = np.int64(base[8 * k + r]) + columns[IMM]
             place = locate(

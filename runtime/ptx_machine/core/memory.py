@@ -9,7 +9,7 @@ import numpy as np
 from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.address import locate, space_of
 from tiledsl.runtime.ptx_machine.core.bits import ONE, ZERO, ones, signed, width
-from tiledsl.runtime.ptx_machine.core.common import count_lanes, lanes, row_of
+from tiledsl.runtime.ptx_machine.core.common import count_lanes, counts_of, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.conflicts import count_conflicts
 from tiledsl.runtime.ptx_machine.core.floats import add_floats, add_in_global, end_float
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none, u64
@@ -108,7 +108,7 @@ def _step_access(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     nbytes = width(columns[TYPE]) >> 3
     base = lanes(M, W, warp, columns[A])
     is_signed, kept = S8 <= columns[TYPE] <= S64, ones(width(columns[TYPE2]))
-    kind = READ if columns[OP] == LD else WRITE
+    kind, counts = READ if columns[OP] == LD else WRITE, counts_of(M, W, number)
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
@@ -116,6 +116,8 @@ def _step_access(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         place = locate(M, W, warp, number, lane, address, nbytes * count, space, kind)
         if place == 0:
             return FAULTED
+        if space == GENERIC:
+            counts[space_of(address)] += nbytes * count
         for k in range(count):
             register = i64p(M.vectors)[columns[VEC] + k]
             if register < 0:
@@ -128,7 +130,8 @@ def _step_access(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
                 if is_signed:
                     found = np.uint64(signed(found, 8 * nbytes)) & kept
                 value[lane] = found
-    i64p(M.row_bytes)[number] += nbytes * count * count_lanes(mask)
+    if space != GENERIC:
+        counts[space] += nbytes * count * count_lanes(mask)
     if M.profiling:
         count_conflicts(M, W, warp, row, mask, nbytes * count)
     return NEXT
@@ -174,7 +177,7 @@ def _step_atom(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     number, nbytes = row_of(M, W, row), width(columns[TYPE]) >> 3
     base, b = lanes(M, W, warp, columns[A]), lanes(M, W, warp, columns[B])
     c = lanes(M, W, warp, columns[C] if columns[C] >= 0 else columns[B])
-    kept = ones(8 * nbytes)
+    kept, counts = ones(8 * nbytes), counts_of(M, W, number)
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
@@ -182,9 +185,9 @@ def _step_atom(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         place = locate(M, W, warp, number, lane, address, nbytes, columns[SPACE], ATOMIC)
         if place == 0:
             return FAULTED
-        old = read_bytes(place, nbytes)
+        old, space = read_bytes(place, nbytes), columns[SPACE]
+        counts[space_of(address) if space == GENERIC else space] += nbytes
         if columns[MODE2] == A_ADD and (columns[TYPE] == F32 or columns[TYPE] == F64):
-            space = columns[SPACE]
             if space == GLOBAL or (space == GENERIC and space_of(address) == GLOBAL):
                 new = add_in_global(columns[TYPE], old, b[lane])
                 write_bytes(place, nbytes, new)
@@ -196,7 +199,6 @@ def _step_atom(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         write_bytes(place, nbytes, new)
         if columns[D0] >= 0:
             lanes(M, W, warp, columns[D0])[lane] = old
-    i64p(M.row_bytes)[number] += nbytes * count_lanes(mask)
     return NEXT
 
 

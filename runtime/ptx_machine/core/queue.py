@@ -20,7 +20,8 @@ from tiledsl.runtime.ptx_machine.core.boxes import (
     rows_of,
     swizzled,
 )
-from tiledsl.runtime.ptx_machine.core.common import fault, random
+from tiledsl.runtime.ptx_machine.core.common import counts_of, fault, random
+from tiledsl.runtime.ptx_machine.core.counting import count_copy
 from tiledsl.runtime.ptx_machine.core.floats import add_in_global
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.links import PERFORM, call_link
@@ -36,6 +37,7 @@ from tiledsl.runtime.ptx_machine.core.order import (
     observe,
 )
 from tiledsl.runtime.ptx_machine.core.raw import i64p, u8p, u64p
+from tiledsl.runtime.ptx_machine.core.sizes import C_GLOBAL
 from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     BUFFER_BYTES,
     BUFFERS,
@@ -58,6 +60,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     Q_GROUP,
     Q_HOST,
     Q_HOW,
+    Q_ISSUED,
     Q_KIND,
     Q_LANE,
     Q_MAP,
@@ -135,6 +138,7 @@ def _tensor_row(M: Any, W: Any, entry: int, row: int, place: int) -> bool:
             high = ((columns[MAP_EXTENT] * size + 15) & ~15) // size - first
         high = nbytes // size if high > nbytes // size else high
         if low < high:
+            counts_of(M, W, q[Q_ROW])[C_GLOBAL] += (high - low) * size
             address = line + (first + low) * size
             kind = READ if loads else WRITE
             host = in_arrays(
@@ -162,6 +166,7 @@ def _tensor_row(M: Any, W: Any, entry: int, row: int, place: int) -> bool:
                 for j in range(size):
                     u8p(place)[k * size + j] = np.uint8(0)
             continue
+        counts_of(M, W, q[Q_ROW])[C_GLOBAL] += size
         kind = READ if loads else WRITE
         host = in_arrays(M, W, q[Q_WARP], q[Q_ROW], q[Q_LANE], line + at * size, size, kind)
         if host == 0:
@@ -285,7 +290,6 @@ def _perform(M: Any, W: Any, index: int, read_only: int, unused: int) -> int:
     entry = entry_at(M, W, index)
     q = i64p(entry)
     kind = q[Q_KIND]
-    M.copy_bytes += q[Q_BYTES]
     if is_store(M, W, kind):
         if q[Q_BUFFER] == 0:
             slot = 0
@@ -297,6 +301,7 @@ def _perform(M: Any, W: Any, index: int, read_only: int, unused: int) -> int:
                     if i64p(entry_at(M, W, k))[Q_BUFFER]:
                         slot = i64p(entry_at(M, W, k))[Q_BUFFER] - 1
                         _write_target(M, W, entry_at(M, W, k), slot)
+                        count_copy(M, W, entry_at(M, W, k))
                         _remove(M, W, k)
                         index -= 1 if k < index else 0
                         break
@@ -339,6 +344,7 @@ def _perform(M: Any, W: Any, index: int, read_only: int, unused: int) -> int:
             async_end(
                 M, W, q[Q_WARP], BULK, q[Q_SOURCE_BLOCK], q[Q_SOURCE], q[Q_BYTES], READ, q[Q_ROW]
             )
+    count_copy(M, W, entry)
     _remove(M, W, index)
     M.epoch += 1
     return 1
@@ -397,6 +403,7 @@ def enqueue(M: Any, W: Any) -> bool:
     """Issue the operation in the entry that new_entry gave."""
     if not begin(M, W, entry_at(M, W, M.queued)):
         return False
+    i64p(entry_at(M, W, M.queued))[Q_ISSUED] = M.instructions
     M.queued += 1
     if M.policy == EAGER:
         perform(M, W, M.queued - 1, 0)

@@ -59,7 +59,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "copies": (
         "queue",  # i64 [QUEUE][Q_COLUMNS]: isa/bulk_ops.py
         "queued",
-        "copy_bytes",
         "maps",  # i64 [nmaps][MAP_COLUMNS]: tensor maps, by the numbers in the parameters
         "nmaps",
         "maps_limit",  # tensormap.replace makes new ones, up to here
@@ -101,12 +100,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "half_table",  # f32 [65536]: the value of each f16
     ),
     "profile": (
-        "profiling",  # 1: count bank conflicts, too
+        "profiling",  # 1: count bank conflicts and waits, too
         "scratch",  # i64 [256], for the function that runs
         "row_warps",  # i64 [ncode]: how often a warp ran each row
         "row_lanes",  # i64 [ncode]: lanes that took part
-        "row_bytes",  # i64 [ncode]: bytes moved
-        "row_conflicts",  # i64 [ncode]: shared-memory wavefronts beyond the first
+        "row_counts",  # i64 [ncode][COUNTS]: core/sizes.py
     ),
 }
 _WARP_LANES: dict[str, tuple[str, ...]] = {
@@ -124,6 +122,8 @@ _WARP: dict[str, tuple[str, ...]] = {
     "tensor": ("wgmmas", "wgmma_groups", "wgmma_fences"),
     # Where the warp waits on a named barrier, and came to the cluster's: phase + 1, or 0.
     "barriers": ("bar_phase", "cluster_phase", "registers", "gave_up"),
+    # The step at which it began to wait at wait_row, + 1; 0: it does not wait.
+    "profile": ("waits_since",),
 }
 
 MACHINE_DTYPE = np.dtype(

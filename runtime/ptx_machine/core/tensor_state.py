@@ -4,9 +4,9 @@ from __future__ import annotations
 
 WGMMAS = 64  # in flight, of a warp
 # An entry: place of the accumulators, N, mode, types of A, B, D, scale-d, descriptors, group, row,
-# whether it has been done, place of A's registers.
+# whether it has been done, place of A's registers, step at which it was issued.
 (E_VEC, E_N, E_MODE, E_A_TYPE, E_B_TYPE, E_D_TYPE, E_SCALE, E_A, E_B, E_GROUP, E_ROW, E_DONE,
- E_VEC2, E_COUNT) = range(14)  # fmt: skip
+ E_VEC2, E_COUNT, E_ISSUED) = range(15)  # fmt: skip
 E_COLUMNS = 16
 
 

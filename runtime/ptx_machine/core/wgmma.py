@@ -13,6 +13,7 @@ import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.bits import ZERO, ones, signed, width
 from tiledsl.runtime.ptx_machine.core.common import fault, lanes, random, row_of
+from tiledsl.runtime.ptx_machine.core.counting import count_flight
 from tiledsl.runtime.ptx_machine.core.descriptor import flaw, granule
 from tiledsl.runtime.ptx_machine.core.floats import RN, pack, rounded
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
@@ -39,6 +40,7 @@ from tiledsl.runtime.ptx_machine.core.tensor_state import (
     E_D_TYPE,
     E_DONE,
     E_GROUP,
+    E_ISSUED,
     E_MODE,
     E_N,
     E_ROW,
@@ -297,6 +299,7 @@ def step_wgmma(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     q[E_SCALE] = (np.int64(scale[0]) & 1) ^ columns[X2]
     q[E_A], q[E_B], q[E_GROUP] = np.int64(a[0]), np.int64(b[0]), W[warp].wgmma_groups
     q[E_ROW], q[E_DONE], q[E_VEC2] = number, 0, columns[VEC2]
+    q[E_ISSUED] = M.instructions
     if M.checks:
         for i in range(columns[NVEC] + (4 if mode & A_REGISTERS else 0)):
             at = columns[VEC] + i if i < columns[NVEC] else columns[VEC2] + i - columns[NVEC]
@@ -331,6 +334,7 @@ def _retire(M: Any, W: Any, warp: int, limit: int) -> None:
         q = i64p(_entry(M, W, warp, done))
         if q[E_DONE] == 0:
             _execute(M, W, warp, done)
+        count_flight(M, W, q[E_ROW], q[E_ISSUED])
         if M.checks:
             mode = q[E_MODE]
             for i in range(q[E_COUNT]):

@@ -63,7 +63,8 @@ MAP_COLUMNS = 32
     Q_VALID,
     Q_MODE,
     Q_PLACED,  # bytes of shared memory that it covers, gaps between rows included
-) = range(29)  # fmt: skip
+    Q_ISSUED,  # the step (of M.instructions) at which it was issued
+) = range(30)  # fmt: skip
 Q_COLUMNS = 32
 QUEUE = 1024  # entries
 BUFFERS = 62  # stores that have read their source and not yet written
