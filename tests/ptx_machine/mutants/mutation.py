@@ -46,8 +46,8 @@ class Mutant:
         return f"{self.program}:{self.line} {self.mutation.name}"
 
 
-def mutants(mutation: Mutation, program: str, ptx: str) -> Iterator[Mutant]:
-    """The mutants that a mutation makes of a program."""
+def mutants(mutation: Mutation, program: str, ptx: str, lines: set[int]) -> Iterator[Mutant]:
+    """The mutants that a mutation makes of a program, in lines that a right run comes by."""
     if mutation.programs and program not in mutation.programs:
         return
     body = ptx.index("{\n")  # behind the parameters; directives in front of it stay
@@ -55,7 +55,8 @@ def mutants(mutation: Mutation, program: str, ptx: str) -> Iterator[Mutant]:
     for match in re.compile(mutation.pattern).finditer(ptx, body):
         change = mutation.change
         after = change(match) if callable(change) else match.expand(change)
-        if after != match[0]:
+        line = ptx.count("\n", 0, match.start()) + 1
+        if after != match[0] and line in lines:
             found.append((match, after))
     count = min(mutation.places, len(found))
     for k in range(count):

@@ -17,6 +17,9 @@ import tiledsl as td
 from tests.kernels.family import producers
 from tests.kernels.oracle import difference, reference
 from tiledsl.runtime.ptx_backend import run_kernel
+from tiledsl.runtime.ptx_machine.opcodes import LINE
+from tiledsl.runtime.ptx_machine.parser import parse
+from tiledsl.runtime.ptx_machine.program import decode
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples"
 Array = np.ndarray[Any, Any]
@@ -49,10 +52,20 @@ class Program:
         Raises:
             TileError: what the machine noticed, or that it cannot decode the text.
         """
+        self._launch(ptx, decode(parse(ptx), self.compiled.kernel.name), **options)
+        return self.check()
+
+    def lines(self) -> set[int]:
+        """The PTX lines of instructions that at least one lane takes part in, in a right run."""
+        program = decode(parse(self.compiled.ptx), self.compiled.kernel.name)
+        result = self._launch(self.compiled.ptx, program)
+        return {int(line) for line in program.rows[result.lanes > 0, LINE]}
+
+    def _launch(self, ptx: str, program: Any, **options: Any) -> Any:
         self.values[-1][...] = np.nan
         options.setdefault("registers", self.registers)
-        run_kernel(self.compiled.kernel, ptx, self.names, self.values, self.grid, **options)
-        return self.check()
+        return run_kernel(self.compiled.kernel, ptx, self.names, self.values, self.grid,
+                          program=program, **options)  # fmt: skip
 
 
 def sample(module: str, name: str) -> td.Kernel:
