@@ -31,14 +31,25 @@ MUTATIONS: list[Mutation] = []
 # A descriptor: start address and "leading" offset in its low word, stride offset and swizzle mode
 # (1 at bit 30: 128 bytes) in the high one.
 m("K step of a descriptor + 32 bytes", "descriptor", rf"(add\.u32 t, {R}, )(\d+)(;)", plus(2), 3)
-m("start address + 16 bytes", "descriptor", rf"(shr\.u32 \t({R}), {R}, 4;)", r"\1 add.s32 \2, \2, 1;")
+m(
+    "start address + 16 bytes",
+    "descriptor",
+    rf"(shr\.u32 \t({R}), {R}, 4;)",
+    r"\1 add.s32 \2, \2, 1;",
+)
 m("start address without its shift", "descriptor", rf"(shr\.u32 \t{R}, {R}, )4;", r"\g<1>3;", 1)
 m("stride offset halved", "descriptor", r", 1073741888\}", ", 1073741856}", 2)
 m("swizzle mode of 64 bytes", "descriptor", r", 1073741888\}", ", 2147483712}", 2)
 m("no swizzle mode", "descriptor", r", 1073741888\}", ", 64}", 1)
 m("leading offset of a swizzled K-major tile", "descriptor", rf"(or\.b32 \t{R}, {R}, )65536;",
   r"\g<1>131072;", 1, "gemm")  # fmt: skip
-m("shared tile + 16 bytes", "descriptor", rf"(add\.s32 \t{R}, {R}, )(\d*[1-9]\d{{3,}})(;)", plus(16), 3)
+m(
+    "shared tile + 16 bytes",
+    "descriptor",
+    rf"(add\.s32 \t{R}, {R}, )(\d*[1-9]\d{{3,}})(;)",
+    plus(16),
+    3,
+)
 
 m("xor of a column with another constant", "swizzle", rf"(xor\.b32 \t{R}, {R}, )(32|64|96)(;)",
   plus(16), 2)  # fmt: skip
@@ -62,22 +73,39 @@ m("one arrival fewer", "arrival count", r"(mbarrier\.init[^;]*, )([2-9]|\d\d+)(;
 m("no arrival", "arrival count", rf"(?:@{P} )?mbarrier\.arrive\.shared[^;]*;", "", 3)
 m("a second arrival", "arrival count", rf"(@{P} mbarrier\.arrive\.shared[^;]*;)", r"\1 \1", 2)
 m("all lanes arrive", "arrival count", rf"@{P} (mbarrier\.arrive\.shared[^;]*;)", r"\1", 2)
-m("arrival of copies counted twice", "arrival count", r"(cp\.async\.mbarrier\.arrive)\.noinc", r"\1", 1)
+m(
+    "arrival of copies counted twice",
+    "arrival count",
+    r"(cp\.async\.mbarrier\.arrive)\.noinc",
+    r"\1",
+    1,
+)
 m("no arrival of copies", "arrival count", r"cp\.async\.mbarrier\.arrive[^;]*;", "", 1)
 
-m("two registers of a fragment swapped", "fragment", rf"(stmatrix[^;]*\{{)({R}), ({R})", r"\1\3, \2", 3)
+m(
+    "two registers of a fragment swapped",
+    "fragment",
+    rf"(stmatrix[^;]*\{{)({R}), ({R})",
+    r"\1\3, \2",
+    3,
+)
 m("outer registers of a fragment swapped", "fragment",
   rf"(stmatrix[^;]*\{{)({R})(, {R}, {R}, )({R})", r"\1\4\3\2", 2)  # fmt: skip
 m("halves of a packed register swapped", "fragment", rf"(cvt\.rn\.bf16x2\.f32 \t{R}, )({R}), ({R});",
   r"\1\3, \2;", 3)  # fmt: skip
 m("accumulators swapped", "fragment", rf"(wgmma\.mma_async[^;{{]*\{{)({R}), ({R})", r"\1\3, \2", 2)
-m("operands of a product swapped", "fragment", r"(wgmma\.mma_async[^;]*\}, )(\w+), (\w+)", r"\1\3, \2", 1)
+m(
+    "operands of a product swapped",
+    "fragment",
+    r"(wgmma\.mma_async[^;]*\}, )(\w+), (\w+)",
+    r"\1\3, \2",
+    1,
+)
 m("A's sign", "fragment", r"(wgmma\.mma_async[^;]*, )1(, 1, 0, 0;)", r"\g<1>-1\2", 1)
 m("B as if N were fastest", "fragment", r"(wgmma\.mma_async[^;]*, 1, 1, 0, )0;", r"\g<1>1;", 1)
 m("row of a lane", "fragment", rf"(and\.b32 \t{R}, {R}, )15;", r"\g<1>7;", 1)
 m("row of a warp", "fragment", rf"(and\.b32 \t{R}, {R}, )48;", r"\g<1>16;", 1)
 m("pitch of staged rows", "fragment", rf"(shl\.b32 \t{R}, {R}, )7;", r"\g<1>6;", 2)
-m("lane of a shuffle", "fragment", r"(shfl\.sync\.idx\.b32 [^;]*, )0(, 31, -1;)", r"\g<1>-1, 24, -1;", 0)
 
 m("another named barrier", "named barrier", rf"(bar\.sync ){R}, 128;", r"\g<1>7, 128;", 3)
 m("threads of a named barrier - 32", "named barrier", rf"(bar\.sync {R}, )128;", r"\g<1>96;", 2)
@@ -114,19 +142,52 @@ m("no last cluster wait", "cluster barrier", r"(arrive\.aligned; )barrier\.clust
   r"\1", 1, *CLUSTER)  # fmt: skip
 m("wrong rank", "mapa rank", rf"(mapa\.[^;]*, )({R});", r"\g<1>0;", 2, *CLUSTER)
 m("rank of no block", "mapa rank", rf"(mapa\.[^;]*, )({R});", r"\g<1>2;", 2, *CLUSTER)
-m("own rank always", "mapa rank", rf"mapa\.[^;]*?({R}), ({R}), {R};", r"mov.b32 \1, \2;", 2, *CLUSTER)
-m("multicast to one block", "multicast mask", r"(multicast::cluster [^;]*, )%rs\d+;", r"\g<1>1;", 1, *CLUSTER)
+m(
+    "own rank always",
+    "mapa rank",
+    rf"mapa\.[^;]*?({R}), ({R}), {R};",
+    r"mov.b32 \1, \2;",
+    2,
+    *CLUSTER,
+)
+m(
+    "multicast to one block",
+    "multicast mask",
+    r"(multicast::cluster [^;]*, )%rs\d+;",
+    r"\g<1>1;",
+    1,
+    *CLUSTER,
+)
 m("multicast to a block too many", "multicast mask", r"(multicast::cluster [^;]*, )%rs\d+;",
   r"\g<1>7;", 1, *CLUSTER)  # fmt: skip
 m("no multicast", "multicast mask", r"\.multicast::cluster( [^;]*), %rs\d+;", r"\1;", 1, *CLUSTER)
 
-m("coordinates of a load swapped", "coordinates", rf"({LOADED}[^;]*, \{{)({R}), ({R})", r"\1\3, \2", 3)
-m("coordinates of a store swapped", "coordinates", rf"({STAGED}[^;]*, \{{)({R}), ({R})", r"\1\3, \2", 3)
+m(
+    "coordinates of a load swapped",
+    "coordinates",
+    rf"({LOADED}[^;]*, \{{)({R}), ({R})",
+    r"\1\3, \2",
+    3,
+)
+m(
+    "coordinates of a store swapped",
+    "coordinates",
+    rf"({STAGED}[^;]*, \{{)({R}), ({R})",
+    r"\1\3, \2",
+    3,
+)
 m("step along K halved", "coordinates", rf"(add\.s32 \t({R}), \2, )64;", r"\g<1>32;", 1)
 m("column of a store", "coordinates", rf"(or\.b32 \t{R}, {R}, )64;", r"\g<1>32;", 1)
 m("row of a tile", "coordinates", rf"(shl\.b32 \t{R}, {R}, )(7|8)(;)", plus(-1), 3)
 m("offsets of im2col swapped", "coordinates", r"\{(%rs\d+), (%rs\d+)\}", r"{\2, \1}", 1, "conv")
-m("a coordinate of im2col", "coordinates", rf"(im2col[^;]*, {R}, )({R})(, {R}\}})", r"\g<1>0\3", 1, "conv")
+m(
+    "a coordinate of im2col",
+    "coordinates",
+    rf"(im2col[^;]*, {R}, )({R})(, {R}\}})",
+    r"\g<1>0\3",
+    1,
+    "conv",
+)
 
 m("no registers given back", "setmaxnreg", r"setmaxnreg\.dec[^;]*;", "", 1)
 m("more registers than there are", "setmaxnreg", r"(setmaxnreg\.inc[^;]* )\d+;", r"\g<1>256;", 1)
@@ -153,8 +214,6 @@ m("loaded 1024 bytes on", "address", rf"({LOADED}[^;\[]*\[{R})\]", r"\1+1024]", 
 m("loaded 16 bytes on", "address", rf"({LOADED}[^;\[]*\[{R})\]", r"\1+16]", 1)
 m("stored from 128 bytes on", "address", rf"({STAGED}[^;]*\], \[{R})\]", r"\1+128]", 2)
 m("copied 16 bytes on", "address", rf"(cp\.async\.c[ag]\.[^;\[]*\[{R})\]", r"\1+16]", 2)
-m("written two bytes on", "address", rf"(st\.shared\.b16 \t\[{R})\]", r"\1+2]", 2)
 m("another parameter", "address", r"(ld\.param\.[^;]*_param_)(\d+)(\];)", plus(-1), 2)
 
-MUTATIONS[:] = [each for each in MUTATIONS if each.places]
 KINDS = sorted({each.kind for each in MUTATIONS})
