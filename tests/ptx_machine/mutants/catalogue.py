@@ -91,7 +91,8 @@ m(
 )
 m("outer registers of a fragment swapped", "fragment",
   rf"(stmatrix[^;]*\{{)({R})(, {R}, {R}, )({R})", r"\1\4\3\2", 2)  # fmt: skip
-m("halves of a packed register swapped", "fragment", rf"(cvt\.rn\.bf16x2\.f32 \t{R}, )({R}), ({R});",
+m("halves of a packed register swapped", "fragment",
+  rf"(cvt\.rn\.bf16x2\.f32 \t{R}, )({R}), ({R});",
   r"\1\3, \2;", 3)  # fmt: skip
 m("accumulators swapped", "fragment", rf"(wgmma\.mma_async[^;{{]*\{{)({R}), ({R})", r"\1\3, \2", 2)
 m(
@@ -135,9 +136,11 @@ m("drain of all but one", "removed drain", r"(cp\.async\.bulk\.wait_group\.read 
 
 CLUSTER = ("cluster",)
 m("no first cluster barrier", "cluster barrier", r"barrier\.cluster\.arrive\.relaxed\.aligned;|"
-  r"(?<!aligned; )barrier\.cluster\.wait\.aligned;", "", 2, *CLUSTER)  # fmt: skip
+  r"(?<!aligned; )barrier\.cluster\.wait\.aligned;", "", 2,
+  *CLUSTER)  # fmt: skip
 m("no last cluster barrier", "cluster barrier",
-  r"barrier\.cluster\.arrive\.aligned; barrier\.cluster\.wait\.aligned;", "", 2, *CLUSTER)  # fmt: skip
+  r"barrier\.cluster\.arrive\.aligned; barrier\.cluster\.wait\.aligned;", "", 2,
+  *CLUSTER)  # fmt: skip
 m("no last cluster wait", "cluster barrier", r"(arrive\.aligned; )barrier\.cluster\.wait\.aligned;",
   r"\1", 1, *CLUSTER)  # fmt: skip
 m("wrong rank", "mapa rank", rf"(mapa\.[^;]*, )({R});", r"\g<1>0;", 2, *CLUSTER)
@@ -200,8 +203,8 @@ m("a guard negated", "elect", rf"@({P} (?:cp\.async\.bulk|mbarrier\.arrive))", r
 
 m("no mbarrier.init", "mbarrier.init", r"mbarrier\.init[^;]*;", "", 4)
 
-m("lt for le", "comparison", rf"(setp\.)lt(\.[us]32 )", r"\1le\2", 3)
-m("ge for gt", "comparison", rf"(setp\.)ge(\.s32 )", r"\1gt\2", 2)
+m("lt for le", "comparison", r"(setp\.)lt(\.[us]32 )", r"\1le\2", 3)
+m("ge for gt", "comparison", r"(setp\.)ge(\.s32 )", r"\1gt\2", 2)
 m("loop ends one trip early", "comparison", rf"(setp\.ne\.b32 \t{P}, {R}, )0;", r"\g<1>-1;", 3)
 m("loop condition negated", "comparison", rf"(setp\.)ne(\.b32 \t{P}, {R}, 0;)", r"\1eq\2", 3)
 m("branch on the opposite", "comparison", rf"@({P} bra \t)", r"@!\1", 4)

@@ -53,7 +53,8 @@ class Program:
             TileError: what the machine noticed, or that it cannot decode the text.
         """
         self._launch(ptx, decode(parse(ptx), self.compiled.kernel.name), **options)
-        return self.check()
+        with np.errstate(invalid="ignore"):  # NaN where a damaged program wrote nothing
+            return self.check()
 
     def lines(self) -> set[int]:
         """The PTX lines of instructions that at least one lane takes part in, in a right run."""
