@@ -109,12 +109,12 @@ def programs(rng: np.random.Generator) -> list[Program]:
     made = []
     half = ml_dtypes.bfloat16
     steps = 64 * 5 - 8 * int(rng.integers(1, 4))
-    values, check = _product(rng, 136, 504, steps, half)
+    values, check = _product(rng, 248, 504, steps, half)
     made.append(program("gemm", sample("gemm", "gemm"), values, check, 2, BN=128, stages=3))
-    values, check = _product(rng, 136, 504, steps, half)
+    values, check = _product(rng, 248, 504, steps, half)
     made.append(program("cluster", sample("gemm_cluster", "gemm_cluster"), values, check, 2,
                         BN=128, stages=3, lockstep=False))  # fmt: skip
-    values, check = _product(rng, 136, 504, steps, half)
+    values, check = _product(rng, 248, 504, steps, half)
     made.append(program("pingpong", sample("gemm_pingpong", "gemm_pingpong"), values, check, 1,
                         stages=3))  # fmt: skip
     made.append(_convolution(rng))
