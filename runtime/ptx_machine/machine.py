@@ -207,6 +207,7 @@ class _Runner:
         self._own("record_rows", np.empty((self.blocks, granules, RECORDS), np.int32))
         self._own("objects", np.empty((OBJECTS, 4, components), np.int64))
         table = self.blocks * (2 * granules + NAMED + 1)
+        self._own("inits", np.zeros((self.blocks, 2 * granules, 4), np.int64))
         self._own("object_table", np.zeros(table, np.int32))
         for name, (dtype, shape, first) in tensor_buffers(warps, registers).items():
             self._own(name, np.full(shape, first, dtype))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tiledsl.runtime.ptx_machine import opcodes
-from tiledsl.runtime.ptx_machine.core.common import count_lanes, fault, lanes, row_of
+from tiledsl.runtime.ptx_machine.core.common import count_lanes, fault, lanes, random, row_of
+from tiledsl.runtime.ptx_machine.core.inits import note_init
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.mbarrier import (
     BAD_COUNT,
@@ -54,6 +55,7 @@ from tiledsl.runtime.ptx_machine.isa.barrier_ops import (
     EXPECTS,
     FENCE,
     INCREASE,
+    INITS,
     MB_COMPLETE,
     MB_EXPECT,
     MB_INIT,
@@ -81,6 +83,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
     NEXT,
     OP,
     PARK,
+    RANDOM,
     SPACE,
     X0,
     X1,
@@ -116,6 +119,8 @@ def _step_arrive(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
                 fault(M, W, F_MBARRIER, warp, number, lane, address, BAD_COUNT)
                 return FAULTED
             u64p(word_at(M, W, block, offset))[0] = packed_word(0, given, given, 0)
+            if M.checks:
+                note_init(M, W, warp, block, offset, number)
             continue
         if op == MB_INVAL:
             u64p(word_at(M, W, block, offset))[0] = np.uint64(0)
@@ -178,7 +183,9 @@ def _step_wait(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
             W[warp].wait_what = place
             W[warp].wait_value = waited
     if done == 0 and columns[OP] == MB_TRY:
-        if W[warp].gave_up == M.impatient:
+        # Its time limit may be over at any moment: sometimes it says no although others could run.
+        hurried = M.policy >= RANDOM and random(M, W, 8) == 0
+        if W[warp].gave_up == M.impatient and not hurried:
             return PARK
         W[warp].gave_up = M.impatient
     last = np.int64(-1)
@@ -392,9 +399,12 @@ def step_barrier(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     if op in (CLUSTER_ARRIVE, CLUSTER_WAIT):
         return _step_cluster(M, W, warp, row, mask)
     if op == PROXY_FENCE:
+        W[warp].init_fences += 1
         if M.checks:
             proxy_fence(M, W, warp)
     elif op == FENCE:
+        if columns[MODE] == INITS:
+            W[warp].init_fences += 1
         if M.checks and columns[MODE] == RELEASES:
             fence(M, W, warp)
     elif op == SETMAXNREG:

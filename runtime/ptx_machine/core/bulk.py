@@ -11,6 +11,7 @@ from tiledsl.runtime.ptx_machine.core.address import in_arrays, shared_place, sp
 from tiledsl.runtime.ptx_machine.core.bits import signed, width
 from tiledsl.runtime.ptx_machine.core.boxes import map_row, row_bytes, row_pitch, rows_of
 from tiledsl.runtime.ptx_machine.core.common import fault, lanes, row_of
+from tiledsl.runtime.ptx_machine.core.inits import seen_by_copies
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64
 from tiledsl.runtime.ptx_machine.core.mbarrier import arrive
 from tiledsl.runtime.ptx_machine.core.memory import write_bytes
@@ -208,6 +209,8 @@ def _fill_barrier(M: Any, W: Any, entry: int, warp: int, row: int, lane: int) ->
     elif q[Q_BARRIER] != q[Q_BLOCK]:
         fault(M, W, F_BOUNDS, warp, number, lane, address, q[Q_BLOCK])
         return False
+    if M.checks:
+        return seen_by_copies(M, W, warp, place >> 32, place & 0xFFFFFFFF, number)
     return True
 
 

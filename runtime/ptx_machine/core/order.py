@@ -89,6 +89,8 @@ def order_reset(M: Any, W: Any) -> None:
         i32p(M.record_counts)[k] = np.int32(0)
     for k in range(M.nblocks * (2 * M.ngranules + NAMED + 1)):
         i32p(M.object_table)[k] = np.int32(0)
+    for k in range(M.nblocks * 2 * M.ngranules):
+        i64p(M.inits)[4 * k] = 0
     M.nobjects = 0
 
 

@@ -87,6 +87,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "objects",  # i64 [objects_limit][4][ncomponents]
         "nobjects",
         "objects_limit",
+        "inits",  # i64 [blocks][ngranules * 2][4]: core/inits.py
         "object_table",  # i32 [blocks][ngranules * 2 + 16], then one for each cluster
     ),
     # core/tensor_state.py gives their shapes.
@@ -121,7 +122,7 @@ _WARP: dict[str, tuple[str, ...]] = {
     # Products in flight, committed groups, fences.
     "tensor": ("wgmmas", "wgmma_groups", "wgmma_fences"),
     # Where the warp waits on a named barrier, and came to the cluster's: phase + 1, or 0.
-    "barriers": ("bar_phase", "cluster_phase", "registers", "gave_up"),
+    "barriers": ("bar_phase", "cluster_phase", "registers", "gave_up", "init_fences"),
     # The step at which it began to wait at wait_row, + 1; 0: it does not wait.
     "profile": ("waits_since",),
 }

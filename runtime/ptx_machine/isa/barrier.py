@@ -135,6 +135,10 @@ def _memory_fence(e: Encoder, m: Match) -> None:
 
 
 @TABLE.form("fence.mbarrier_init.release.cluster")
+def _init_fence(e: Encoder, m: Match) -> None:
+    e.emit(ops.FENCE, mode=ops.INITS)
+
+
 @TABLE.form("fence.acquire.sync_restrict::shared::cluster.cluster")
 @TABLE.form("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster")
 @TABLE.form("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster")

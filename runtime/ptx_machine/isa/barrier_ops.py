@@ -16,5 +16,7 @@ POPC, AND, OR = range(3)
 ALIGNED = 8
 # MODE of FENCE: relaxed operations behind it release what is in front of it.
 RELEASES = 1
+# ... and one that makes mbarriers known to copies.
+INITS = 2
 # MODE of SETMAXNREG.
 DECREASE, INCREASE = range(2)
