@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -67,7 +68,7 @@ def run_kernel(
         options: of ``machine.Launch``: policy, seed, checks, together, profile...
     """
     assert kernel.plan is not None
-    program = program or decode(parse(ptx), kernel.name)
+    program = program or _decoded(ptx, kernel.name)
     maps = _Maps()
     arrays = {
         index: read_array(name, value)
@@ -92,6 +93,12 @@ def run_kernel(
         **options,
     )
     return run(program, launch)
+
+
+@functools.lru_cache(maxsize=64)
+def _decoded(ptx: str, name: str) -> Program:
+    """Decoding takes longer than many a launch, and a kernel is mostly launched again."""
+    return decode(parse(ptx), name)
 
 
 def _span(name: str, array: ArrayArg) -> tuple[str, int, int, bool, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -242,7 +243,7 @@ class Kernel:
 
         backend = os.environ.get("TILEDSL_BACKEND", "emulator")
         if backend == "ptx":
-            self._run_ptx(bound, params, values, blocks, _ptx_options())
+            self._print_ptx(bound, params, values, blocks)
             return
         if backend != "emulator":
             raise InvalidValue(f"TILEDSL_BACKEND: expected 'emulator' or 'ptx', got {backend!r}")
@@ -309,6 +310,25 @@ class Kernel:
         return run_kernel(
             compiled.kernel, compiled.ptx, self._run_time, values, (x, y, z), **options
         )
+
+    def _print_ptx(
+        self,
+        bound: Mapping[str, Any],
+        params: dict[str, ParamSpec],
+        values: list[Any],
+        blocks: tuple[int, ...] | None,
+    ) -> None:
+        """Run on the PTX machine instead of the emulator, whose prints appear as well."""
+        from tiledsl.runtime.ptx_machine.report import MachineFault
+
+        prints: Sequence[str] = ()
+        try:
+            prints = self._run_ptx(bound, params, values, blocks, _ptx_options()).prints
+        except MachineFault as fault:
+            prints = fault.prints
+            raise
+        finally:
+            sys.stdout.write("".join(prints))
 
     def _host_grid(
         self, compiled: CompiledKernel, blocks: tuple[int, ...] | None

@@ -258,7 +258,6 @@ class _Runner:
             if group:
                 self._cluster(group)
         state, buffers = self.state, self.buffers
-        printed = min(int(state["printed"]), PRINTS)
         return Result(
             instructions=int(state["instructions"]),
             warps=buffers["row_warps"],
@@ -266,8 +265,12 @@ class _Runner:
             bytes=buffers["row_bytes"],
             conflicts=buffers["row_conflicts"],
             copy_bytes=int(state["copy_bytes"]),
-            prints=printing.texts(buffers["prints"], printed, self._string),
+            prints=self._prints(),
         )
+
+    def _prints(self) -> list[str]:
+        printed = min(int(self.state["printed"]), PRINTS)
+        return printing.texts(self.buffers["prints"], printed, self._string)
 
     def _string(self, address: int) -> bytes:
         return self.launch.memory.read(address, 1 << 16).partition(b"\0")[0]
@@ -298,7 +301,9 @@ class _Runner:
                 record["pc"][last:] = 1 << 30
         code = self.run_cluster(state, self.warp_state)
         if code:
-            raise fault_error(self)
+            found = fault_error(self)
+            found.prints = tuple(self._prints())
+            raise found
 
     def _block_id(self, cluster: tuple[int, int, int], rank: int) -> tuple[int, int, int]:
         x, y, _ = size = self.launch.cluster
