@@ -7,6 +7,7 @@ functions such as ``exp`` are the oracle's business.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ def demand(patch: pytest.MonkeyPatch) -> None:
         # As the caller has them, so that alignment and strides are the same.
         copies = [like(x) if isinstance(x, np.ndarray) else x for x in values]
         result = run_kernel(kernel, ptx, names, values, grid, **options)
-        emulate(kernel, copies, grid=grid)
+        emulate(kernel, copies, grid=grid, stdout=io.StringIO())
         for name, found, expected in zip(names, values, copies, strict=True):
             if isinstance(found, np.ndarray):
                 same(found, expected, f"kernel {kernel.name}, argument {name}: machine, emulator")
