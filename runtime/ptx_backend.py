@@ -38,7 +38,10 @@ from tiledsl.runtime.ptx_machine.parser import parse
 from tiledsl.runtime.ptx_machine.program import Program, decode
 from tiledsl.runtime.tensormap import TENSOR_MAP_BYTES, geometry
 
-__all__ = ["run_kernel"]
+__all__ = ["PER_KERNEL", "Launch", "run_kernel"]
+
+# Fields of ``Launch`` that follow from the kernel and its arguments; the others are options.
+PER_KERNEL = {"grid", "block", "cluster", "parameters", "memory", "maps", "dynamic_shared"}
 
 # What reductions of a tensor map compute with; other types are only moved.
 _REDUCED = {
