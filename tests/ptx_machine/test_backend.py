@@ -67,6 +67,11 @@ def talk(y: td.Tensor, at: td.int32):
     y[at] = 1.0
 
 
+@td.kernel
+def say():
+    td.print(td.block_id())
+
+
 VIEWS: dict[str, Callable[[Array], Array]] = {
     "contiguous": lambda x: x,
     "transposed": lambda x: x.T,
@@ -201,15 +206,23 @@ def test_a_seed_repeats_a_run(policy: str) -> None:
         counts.append((result.instructions, result.warps.tolist(), c.tobytes()))
         np.full(1 << 22, 0xA5, np.uint8)  # so that memory that is used again looks different
     assert counts[:3] == counts[3:]
-    if policy != "late":
-        assert len({count[0] for count in counts}) > 1  # another seed is another schedule
+
+
+@pytest.mark.parametrize("policy", ["random", "pct"])
+def test_another_seed_is_another_schedule(policy: str) -> None:
+    """Blocks in another order, for one."""
+    options = [{"policy": policy, "seed": seed} for seed in (0, 1, 2, 3, 3)]
+    orders = [tuple(say.run_ptx(grid=8, options=each).prints) for each in options]
+    assert all(sorted(order) == [f"{k}\n" for k in range(8)] for order in orders)
+    assert len(set(orders)) > 1 and orders[-1] == orders[-2]
 
 
 def test_ctrl_c_ends_a_run() -> None:
     """Within a second, also in the middle of a block that would run for minutes."""
     y = np.zeros(1)
     spin.run_ptx(y, 10)
-    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    main = threading.main_thread().ident or 0
+    timer = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
     begin = time.monotonic()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
