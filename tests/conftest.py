@@ -51,7 +51,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Em
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "ptx" in str(getattr(item, "callspec", None) and item.callspec.params.get("place", "")):
+        if "ptx" in getattr(getattr(item, "callspec", None), "params", {}).get("place", ""):
             # The first test that needs the machine compiles it: minutes, on a busy CPU.
             item.add_marker(pytest.mark.timeout(900))
         if item.get_closest_marker("gpu"):

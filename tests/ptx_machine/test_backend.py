@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import functools
 import os
 import signal
 import subprocess
@@ -10,7 +11,6 @@ import sys
 import textwrap
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -167,7 +167,7 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"sede": 1}, "options: expected some of policy, seed, checks, "),
         ({"grid": (1, 1, 1)}, "options: expected some of policy, seed, checks, "),
     ):
-        assert text in told(lambda options=options: blocks.run_ptx(y, options=options))
+        assert text in told(functools.partial(blocks.run_ptx, y, options=options))
     monkeypatch.setenv("TILEDSL_BACKEND", "ptx")
     for name, value in (("SEED", "-1"), ("SEED", "x"), ("POLICY", "x")):
         with monkeypatch.context() as patch:
@@ -254,35 +254,6 @@ def test_threads() -> None:
         thread.join()
     assert not wrong
     assert y[:, 0].tolist() == [5000 + 5 * k for k in range(4)]
-
-
-@td.kernel(grid=1)
-def slow_products(a: td.Tensor, b: td.Tensor, c: td.Tensor):
-    ring = td.InputTilePipeline(
-        td.StandardTilePayload(a.dtype, b.dtype, (64, 64), (64, 64), num_pipeline_stages=1), 1
-    )
-    with td.role("load", warps=1), ring.producer().acquire() as stage:
-        x, y = stage.payload().get_tile(stage.stage(), 0)
-        td.tma_load(a, (0, 0), x, stage.barrier())
-        td.tma_load(b, (0, 0), y, stage.barrier())
-    with td.role("mma", warps=4), ring.consumer().acquire() as stage:
-        x, y = stage.payload().get_tile(stage.stage(), 0)
-        acc = td.mma(x, y.T, td.zeros((64, 64), td.float32))
-        acc = td.mma(x, y.T, acc * 2.0)
-        td.tma_store(acc.to(c.dtype), c, (0, 0))
-
-
-def test_warnings_about_speed(place: Any) -> None:
-    """They appear once, as in the emulator and on a GPU: the variant is the same."""
-    kernel = td.kernel(grid=1)(slow_products.function)
-    a, b = (np.ones((64, 64), np.float16) for _ in "ab")
-    c = np.zeros((64, 64), np.float32)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        kernel(a, b, c)
-        kernel(a, b, c)
-    assert [one.category for one in caught] == [td.PerformanceWarning]
-    assert (c == 192).all()
 
 
 class OnDevice:
