@@ -3,7 +3,6 @@
 python samples/gemm.py                              # on the GPU, else in the emulator
 python samples/gemm.py --m 1000 --k 72 --dtype float16
 python samples/gemm.py --dump ptx                   # or ir, protocol, llvm, sass
-TILEDSL_BACKEND=ptx python samples/gemm.py          # the same PTX as on the GPU, on the CPU
 """
 
 from __future__ import annotations
