@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,10 @@ from tiledsl.runtime.ptx_machine.parser import parse
 from tiledsl.runtime.ptx_machine.program import Program, decode
 from tiledsl.runtime.ptx_maps import Maps
 
-__all__ = ["run_kernel"]
+__all__ = ["PER_KERNEL", "Launch", "run_kernel"]
+
+# Fields of ``Launch`` that follow from the kernel and its arguments; the others are options.
+PER_KERNEL = {"grid", "block", "cluster", "parameters", "memory", "maps", "dynamic_shared"}
 
 
 def run_kernel(
@@ -39,7 +43,7 @@ def run_kernel(
         options: of ``machine.Launch``: policy, seed, checks, together, profile...
     """
     assert kernel.plan is not None
-    program = program or decode(parse(ptx), kernel.name)
+    program = program or _decoded(ptx, kernel.name)
     maps = Maps()
     arrays = {
         index: read_array(name, value)
@@ -76,6 +80,12 @@ def _check_parameters(program: Program, packed: Sequence[bytes]) -> None:
             f" sizes of {[len(content) for content in packed]} bytes, got {sizes}",
             hint="tiledsl.ptx.run takes a list of arguments for any PTX",
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _decoded(ptx: str, name: str) -> Program:
+    """Decoding takes longer than many a launch, and a kernel is mostly launched again."""
+    return decode(parse(ptx), name)
 
 
 def _span(name: str, array: ArrayArg) -> tuple[str, int, int, bool, Any]:

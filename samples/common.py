@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from dataclasses import dataclass
@@ -66,6 +67,12 @@ def find_torch() -> tuple[Any, str]:
     if not torch.cuda.is_available():
         return None, "PyTorch sees no CUDA device"
     return torch, ""
+
+
+def cpu_place(why: str) -> str:
+    """Where calls with NumPy arrays run, for the report; ``why`` it is not the GPU."""
+    ptx = os.environ.get("TILEDSL_BACKEND") == "ptx"
+    return f"{'PTX machine' if ptx else 'emulator'} ({why})"
 
 
 @dataclass
@@ -175,7 +182,7 @@ def run_gemm(kernel: Any, description: str, argv: list[str] | None = None) -> in
     error, ratio = problem.check()
 
     m, n, k = shape
-    place = f"emulator ({why})" if torch is None else torch.cuda.get_device_name()
+    place = cpu_place(why) if torch is None else torch.cuda.get_device_name()
     print(f"{kernel.__name__}: {m} x {n} x {k}, {options.dtype} -> {out_dtype}, seed {seed}")
     print(f"  ran on         {place}")
     print(f"  first call     {seconds:.2f} s, compilation included")

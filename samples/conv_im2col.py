@@ -17,7 +17,16 @@ import time
 from typing import Any
 
 import numpy as np
-from common import DUMPS, UNIT, dump_text, find_torch, gpu_milliseconds, integer, numpy_dtype
+from common import (
+    DUMPS,
+    UNIT,
+    cpu_place,
+    dump_text,
+    find_torch,
+    gpu_milliseconds,
+    integer,
+    numpy_dtype,
+)
 
 import tiledsl as td
 
@@ -194,7 +203,7 @@ def main(argv: list[str] | None = None) -> int:
         y = arrays[2].float().cpu().numpy().astype(kind)
     error, ratio = check(y, x, w, given.stride, given.padding)
 
-    place = f"emulator ({why})" if torch is None else torch.cuda.get_device_name()
+    place = cpu_place(why) if torch is None else torch.cuda.get_device_name()
     print(f"conv: {shapes['x']} * {shapes['w']} -> {y.shape}, {given.dtype}, seed {seed}")
     print(f"  stride {given.stride}, padding {given.padding}")
     print(f"  ran on         {place}")

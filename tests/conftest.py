@@ -15,6 +15,7 @@ import pytest
 
 from tests.cuda_device import find_cuda_device
 from tests.golden import TESTS, Golden
+from tests.kernels.places import CPU_PLACES, Emulator, place_named
 
 # Keys of `user_properties`, which pytest-xdist carries from the workers to the summary.
 _GPU = "tiledsl_gpu"
@@ -40,8 +41,19 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
         request.node.user_properties.append((_WRITTEN, str(path.relative_to(TESTS.parent))))
 
 
+@pytest.fixture(params=CPU_PLACES)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Emulator:
+    """The emulator and the PTX machine, one after the other: where calls of kernels run."""
+    made = place_named(request.param)
+    made.enter(monkeypatch)
+    return made
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if "ptx" in getattr(getattr(item, "callspec", None), "params", {}).get("place", ""):
+            # The first test that needs the machine compiles it: minutes, on a busy CPU.
+            item.add_marker(pytest.mark.timeout(900))
         if item.get_closest_marker("gpu"):
             device = find_cuda_device()
             item.user_properties.append((_GPU, device.name or device.reason))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -243,7 +244,7 @@ class Kernel:
 
         backend = os.environ.get("TILEDSL_BACKEND", "emulator")
         if backend == "ptx":
-            self._run_ptx(bound, params, values, blocks, _ptx_options())
+            self._print_ptx(bound, params, values, blocks)
             return
         if backend != "emulator":
             raise InvalidValue(f"TILEDSL_BACKEND: expected 'emulator' or 'ptx', got {backend!r}")
@@ -308,11 +309,17 @@ class Kernel:
         options: Mapping[str, Any],
         ptx: str | None = None,
     ) -> Result:
+        from tiledsl.runtime.emulator.arguments import bind
         from tiledsl.runtime.grid import check_clusters
-        from tiledsl.runtime.ptx_backend import run_kernel
+        from tiledsl.runtime.ptx_backend import PER_KERNEL, Launch, run_kernel
 
+        known = [name for name in Launch.__dataclass_fields__ if name not in PER_KERNEL]
+        for name in options:
+            if name not in known:
+                raise InvalidValue(f"options: expected some of {', '.join(known)}, got {name!r}")
         compiled = self._variant(bound, params, get_target(DEFAULT_TARGET))
         self._check_emulated(compiled, values)
+        bind(compiled.kernel, values)  # the emulator's checks, such as of arrays that are read-only
         x, y, z = self._host_grid(compiled, blocks)
         check_clusters(self.name, (x, y, z), compiled.kernel.cluster_dims)
         return run_kernel(
@@ -323,6 +330,25 @@ class Kernel:
             (x, y, z),
             **options,
         )
+
+    def _print_ptx(
+        self,
+        bound: Mapping[str, Any],
+        params: dict[str, ParamSpec],
+        values: list[Any],
+        blocks: tuple[int, ...] | None,
+    ) -> None:
+        """Run on the PTX machine instead of the emulator, whose prints appear as well."""
+        from tiledsl.runtime.ptx_machine.report import MachineFault
+
+        prints: Sequence[str] = ()
+        try:
+            prints = self._run_ptx(bound, params, values, blocks, _ptx_options()).prints
+        except MachineFault as fault:
+            prints = fault.prints
+            raise
+        finally:
+            sys.stdout.write("".join(prints))
 
     def _host_grid(
         self, compiled: CompiledKernel, blocks: tuple[int, ...] | None
@@ -481,7 +507,12 @@ class Kernel:
 
 def _ptx_options() -> dict[str, Any]:
     """How the PTX machine runs, from the environment: TILEDSL_PTX_POLICY, TILEDSL_PTX_SEED."""
-    seed = os.environ.get("TILEDSL_PTX_SEED", "0")
+    from tiledsl.runtime.ptx_machine.opcodes import POLICIES
+
+    seed = os.environ.get("TILEDSL_PTX_SEED") or "0"
     if not seed.isdecimal():
         raise InvalidValue(f"TILEDSL_PTX_SEED: expected a number, got {seed!r}")
-    return {"policy": os.environ.get("TILEDSL_PTX_POLICY", "late"), "seed": int(seed)}
+    policy = os.environ.get("TILEDSL_PTX_POLICY") or "late"
+    if policy not in POLICIES:
+        raise InvalidValue(f"TILEDSL_PTX_POLICY: expected one of {POLICIES}, got {policy!r}")
+    return {"policy": policy, "seed": int(seed)}

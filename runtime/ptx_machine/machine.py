@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -161,6 +162,8 @@ class _Runner:
             )
         if launch.policy not in POLICIES:
             raise LaunchError(f"policy: expected one of {POLICIES}, got {launch.policy!r}")
+        if not isinstance(launch.seed, int | np.integer) or launch.seed < 0:
+            raise LaunchError(f"seed: expected a number of at least 0, got {launch.seed!r}")
         total = self.program.shared_size + launch.dynamic_shared
         if total > MAX_SHARED:
             raise LaunchError(f"{total} bytes of shared memory: a block has {MAX_SHARED} at most")
@@ -288,7 +291,6 @@ class _Runner:
             if group:
                 self._cluster(group)
         state, buffers = self.state, self.buffers
-        printed = min(int(state["printed"]), PRINTS)
         return Result(
             instructions=int(state["instructions"]),
             warps=buffers["row_warps"],
@@ -296,8 +298,12 @@ class _Runner:
             counts=buffers["row_counts"],
             program=self.program,
             profiled=launch.profile,
-            prints=printing.texts(buffers["prints"], printed, self._string),
+            prints=self._prints(),
         )
+
+    def _prints(self) -> list[str]:
+        printed = min(int(self.state["printed"]), PRINTS)
+        return printing.texts(self.buffers["prints"], printed, self._string)
 
     def _string(self, address: int) -> bytes:
         return self.launch.memory.read(address, 1 << 16).partition(b"\0")[0]
@@ -326,9 +332,29 @@ class _Runner:
                 record = self.warp_state[(block + 1) * self.warps - 1]
                 record["ended"] = 0xFFFFFFFF & ~((1 << last) - 1)
                 record["pc"][last:] = 1 << 30
-        code = self.run_cluster(state, self.warp_state)
+        code = self._run_compiled()
         if code:
-            raise fault_error(self)
+            found = fault_error(self)
+            found.prints = tuple(self._prints())
+            raise found
+
+    def _run_compiled(self) -> int:
+        """Compiled code runs to its end; in a thread of its own, so that Ctrl-C can stop it."""
+        if threading.current_thread() is not threading.main_thread():
+            return self.run_cluster(self.state, self.warp_state)  # signals come to the main thread
+        codes: list[int] = []
+        thread = threading.Thread(
+            target=lambda: codes.append(self.run_cluster(self.state, self.warp_state)), daemon=True
+        )
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:
+            while thread.is_alive():
+                self.state["budget"] = -1  # again and again: the other thread counts it down
+                thread.join(0.001)
+            raise
+        return codes[0]
 
     def _block_id(self, cluster: tuple[int, int, int], rank: int) -> tuple[int, int, int]:
         x, y, _ = size = self.launch.cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tiledsl.errors import TileError
+from tiledsl.errors import Deadlock, TileError
 from tiledsl.runtime.ptx_machine.core.sizes import (
     AGENTS,
     WAIT_CLUSTER,
@@ -47,7 +47,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 if TYPE_CHECKING:
     from tiledsl.runtime.ptx_machine.machine import _Runner
 
-__all__ = ["MachineFault", "fault_error"]
+__all__ = ["MachineDeadlock", "MachineFault", "fault_error"]
 
 
 class MachineFault(TileError):
@@ -56,10 +56,16 @@ class MachineFault(TileError):
     Attributes:
         kind: which of ``opcodes.FAULTS``.
         ptx_line: line of the PTX text, from 1; 0 for a deadlock.
+        prints: what the program had printed before, a text for each call.
     """
 
     kind: str = ""
     ptx_line: int = 0
+    prints: tuple[str, ...] = ()
+
+
+class MachineDeadlock(MachineFault, Deadlock):
+    """Warps wait on each other for ever: a ``td.Deadlock``, as in the emulator."""
 
 
 _AGENTS = ("a thread", "a wgmma", "a copy")
@@ -185,7 +191,7 @@ def _deadlock(runner: _Runner) -> MachineFault:
             (f"{_who(runner, number)} waits at PTX line {int(program.rows[row][LINE])}:"
              f" {program.texts[row]}", python_loc(program.locs[row]))
         )  # fmt: skip
-    found = MachineFault(
+    found = MachineDeadlock(
         f"deadlock in kernel {program.name!r}: no warp can go on, and no copy is under way\n"
         + "\n".join(lines[:64]),
         notes[0][1] if notes else None,

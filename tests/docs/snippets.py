@@ -138,8 +138,8 @@ def _run(snippet: Snippet, code: Any, namespace: dict[str, Any]) -> Outcome:
             exec(code, namespace)
     except Exception as error:
         kind = type(error).__name__
-        if kind == snippet.raises:
-            return Outcome(snippet, f"{kind}: {error}\n")
+        if snippet.raises in {base.__name__ for base in type(error).__mro__}:
+            return Outcome(snippet, f"{snippet.raises}: {error}\n")
         return Outcome(snippet, printed.getvalue(), f"raised {kind}: {error}")
     if snippet.raises:
         return Outcome(snippet, printed.getvalue(), f"did not raise {snippet.raises}")

@@ -1,16 +1,24 @@
-"""Where a kernel runs: NumPy arrays for the emulator, or copies of them on the GPU."""
+"""Where a kernel runs: NumPy arrays for the emulator or the PTX machine, or copies on the GPU."""
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
+import pytest
+
+from tests.kernels import agreement
 
 
 class Emulator:
     """Arrays stay where they are."""
 
     contracts = False  # rounds every operation
+
+    def enter(self, patch: pytest.MonkeyPatch) -> None:
+        """Let calls of kernels with NumPy arrays run here."""
+        patch.delenv("TILEDSL_BACKEND", raising=False)
 
     def put(self, x: np.ndarray[Any, Any]) -> Any:
         """An array for the kernel, with the same bits."""
@@ -20,6 +28,26 @@ class Emulator:
         """What the kernel left in it."""
         found: np.ndarray[Any, Any] = x
         return found
+
+
+class Machine(Emulator):
+    """The emitted PTX on the CPU, under one of the machine's policies and a seed of its own.
+
+    Each launch runs in the emulator as well, on copies, and where every operation is exact or
+    rounded once the two must leave the same bits.
+    """
+
+    contracts = True  # as the compiler does
+
+    def __init__(self, policy: str, seed: int) -> None:
+        self.policy, self.seed = policy, seed
+
+    def enter(self, patch: pytest.MonkeyPatch) -> None:
+        print(f"TILEDSL_BACKEND=ptx TILEDSL_PTX_POLICY={self.policy} TILEDSL_PTX_SEED={self.seed}")
+        patch.setenv("TILEDSL_BACKEND", "ptx")
+        patch.setenv("TILEDSL_PTX_POLICY", self.policy)
+        patch.setenv("TILEDSL_PTX_SEED", str(self.seed))
+        agreement.demand(patch)
 
 
 class Gpu:
@@ -48,6 +76,17 @@ class Gpu:
 
 
 Place = Emulator | Gpu
+
+# What a test with the fixture ``place`` goes through. The policies are those that find most.
+EMULATOR, LATE, PCT = "emulator", "ptx late", "ptx pct"
+CPU_PLACES = (EMULATOR, LATE, PCT)
+
+
+def place_named(name: str) -> Emulator:
+    """One of ``CPU_PLACES``; a machine with a seed that no run had before."""
+    if name == EMULATOR:
+        return Emulator()
+    return Machine(name.removeprefix("ptx "), secrets.randbits(30))
 
 
 def same_bits(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], what: str) -> None:

@@ -1,7 +1,8 @@
-"""Random programs through every layer: emulated, and as LLVM IR run on the host."""
+"""Random programs through every layer: emulated, as LLVM IR on the host, as PTX on the machine."""
 
 from __future__ import annotations
 
+import random
 import secrets
 
 import numpy as np
@@ -34,8 +35,12 @@ def _check(source: str) -> None:
         function(expected, a, b)
         kernel[1](emulated, a, b)
         lowered([compiled, a, b])
+        executed = np.zeros(OUTPUTS, np.int32)
+        policy = random.choice(["late", "pct"])
+        kernel.run_ptx(executed, a, b, grid=1, options={"policy": policy})
         np.testing.assert_array_equal(emulated, expected, err_msg=f"emulated, a={a}, b={b}")
         np.testing.assert_array_equal(compiled, expected, err_msg=f"compiled, a={a}, b={b}")
+        np.testing.assert_array_equal(executed, expected, err_msg=f"PTX {policy}, a={a}, b={b}")
 
 
 def test_kernel_that_does_nothing() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.kernels.places import Emulator
+
 jupytext = pytest.importorskip("jupytext", reason="needs the extra [notebook]")
 nbformat = pytest.importorskip("nbformat", reason="needs the extra [notebook]")
 nbclient = pytest.importorskip("nbclient", reason="needs the extra [notebook]")
@@ -45,7 +47,8 @@ def test_notebook_has_no_outputs(name: str) -> None:
 
 @pytest.mark.filterwarnings("default")  # of Jupyter's own libraries
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_notebook_runs(name: str) -> None:
+def test_notebook_runs(place: Emulator, name: str) -> None:
+    """Cell by cell, in a kernel of Jupyter's, which inherits where kernels of ours run."""
     document = notebook(name)
     nbclient.NotebookClient(document, timeout=150, kernel_name="python3").execute()
     printed = "".join(

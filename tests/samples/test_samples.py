@@ -1,4 +1,4 @@
-"""Every sample runs, from a process of its own, in the emulator."""
+"""Every sample runs, from a process of its own, in the emulator and on the PTX machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.kernels.places import Emulator, Machine
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "samples"
@@ -85,12 +87,14 @@ def test_every_sample_is_run() -> None:
 @pytest.mark.parametrize(
     ("script", "arguments", "printed"), RUNS, ids=lambda x: x if isinstance(x, str) else None
 )
-def test_sample_runs(script: str, arguments: list[str], printed: str) -> None:
+def test_sample_runs(place: Emulator, script: str, arguments: list[str], printed: str) -> None:
+    """As a user runs it: the place is in the environment (``TILEDSL_BACKEND``)."""
     emulated = ["--device", "emulator"] if script != "quickstart.py" else []
     output = run(script, *arguments, *emulated)
     assert re.search(printed, output), output
     if emulated:
-        assert "ran on         emulator" in output
+        where = "PTX machine" if isinstance(place, Machine) else "emulator"
+        assert f"ran on         {where}" in output
 
 
 @pytest.mark.parametrize("what", DUMPS)

@@ -451,7 +451,12 @@ def wait_group(M: Any, W: Any, warp: int, lane: int, limit: int, bulk: int, read
         mine = q[Q_WARP] == warp and q[Q_LANE] == lane and q[Q_GROUP] < limit
         kind_fits = is_store(M, W, q[Q_KIND]) if bulk else q[Q_KIND] == CP_ASYNC
         if mine and kind_fits and not (read_only and q[Q_BUFFER]):
-            if perform(M, W, k, read_only):
+            before = M.queued
+            gone = perform(M, W, k, read_only)
+            if M.queued < before - gone:
+                k = 0  # another one has written, so as to make room: the numbers have changed
+                continue
+            if gone:
                 continue
         if M.error[0]:
             return
@@ -474,5 +479,6 @@ def drain(M: Any, W: Any, block: int) -> None:
             return
         if q[Q_BLOCK] == block:
             perform(M, W, k, 0)
+            k = 0  # it may have taken out another one, too
         else:
             k += 1

@@ -1,4 +1,4 @@
-"""im2col loads and element strides in the emulator, exactly."""
+"""im2col loads and element strides on the CPU, exactly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.oracle import fresh_seed, numpy_dtype
+from tests.kernels.places import Place
 from tests.kernels.unfold import UNFOLDS, Unfold, random_bits, random_unfold, skip_rows, unfold
 
 
@@ -18,11 +19,11 @@ def run(problem: Unfold, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("problem", UNFOLDS, ids=str)
-def test_every_rank(problem: Unfold) -> None:
+def test_every_rank(place: Place, problem: Unfold) -> None:
     run(problem, np.random.default_rng(fresh_seed()))
 
 
-def test_random_windows() -> None:
+def test_random_windows(place: Place) -> None:
     rng = np.random.default_rng(fresh_seed())
     for _ in range(10):
         run(random_unfold(rng), rng)
@@ -30,7 +31,7 @@ def test_random_windows() -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 8])
 @pytest.mark.parametrize("shape", [(300, 72), (7, 64), (1, 8)])
-def test_skipping_rows(step: int, shape: tuple[int, int]) -> None:
+def test_skipping_rows(place: Place, step: int, shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(fresh_seed())
     x = random_bits(rng, shape, "bfloat16")
     expected = x[::step]
