@@ -170,9 +170,11 @@ class _Runner:
         clusters = self.blocks // self.cluster_size
         self._own("cluster", np.zeros((clusters, CLUSTER_WORDS), np.int64))
         self._own("register_pools", np.zeros(self.blocks, np.int64))
+        self._own("phases", np.zeros((self.blocks, 2 * granules, 2), np.int64))
         self._own("clocks", np.zeros((warps, components), np.int64))
         self._own("proxies", np.zeros((warps, components), np.int64))
         self._own("fences", np.zeros((warps, 2, components), np.int64))
+        self._own("heard", np.zeros((warps, 2, components), np.int64))
         self._own("agents", np.zeros(components, np.int64))
         self._own("record_counts", np.zeros((self.blocks, granules), np.int32))
         self._own("records", np.empty((self.blocks, granules, RECORDS), np.uint64))
@@ -275,7 +277,7 @@ class _Runner:
         """Run the blocks of some clusters together."""
         state, buffers, launch = self.state, self.buffers, self.launch
         self.warp_state[...] = 0
-        for name in ("named", "cluster", "ended_blocks", "register_pools", "meetings"):
+        for name in ("named", "cluster", "ended_blocks", "register_pools", "meetings", "phases"):
             buffers[name][...] = 0
         for name, (_, _, first) in tensor_buffers(1, 1).items():
             if name in ("inflight", "inflight_a", "stamps"):

@@ -346,7 +346,7 @@ def begin(M: Any, W: Any, entry: int) -> bool:
 def new_entry(M: Any, W: Any) -> int:
     """The address of a fresh entry behind the others, for ``enqueue``; 0 after a fault."""
     if M.queued >= QUEUE:
-        fault(M, W, F_OVERFLOW, 0, 0, -1, QUEUE, 0)
+        fault(M, W, F_OVERFLOW, 0, 0, -1, QUEUE, 1)
         return 0
     entry = entry_at(M, W, M.queued)
     for column in range(Q_COLUMNS):

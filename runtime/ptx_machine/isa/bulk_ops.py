@@ -19,6 +19,10 @@ IGNORE = 1
 NOINC = 1
 # The second number of an F_TENSORMAP fault: the coordinate is no multiple of 16 bytes.
 OFF_GRANULE = -16
+# The second number of an F_BOUNDS fault: a mask that names blocks which the cluster lacks; an
+# mbarrier, or the source of a store, in another block. Of F_ALIGN: a size, not an address.
+NO_SUCH_BLOCK, BARRIER_ELSEWHERE, SOURCE_ELSEWHERE = -1, -2, -3
+SIZE_OFF_GRANULE = -4
 # MODE2 of *_REDUCE: as of ATOM.
 REDUCTIONS = ATOMS[:8]
 
