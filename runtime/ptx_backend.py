@@ -35,6 +35,7 @@ from tiledsl.runtime.ptx_machine.memory import GlobalMemory
 from tiledsl.runtime.ptx_machine.opcodes import TYPE_CODES
 from tiledsl.runtime.ptx_machine.parser import parse
 from tiledsl.runtime.ptx_machine.program import Program, decode
+from tiledsl.runtime.ptx_names import names_of
 from tiledsl.runtime.tensormap import TENSOR_MAP_BYTES, geometry
 
 __all__ = ["run_kernel"]
@@ -89,6 +90,7 @@ def run_kernel(
         memory=maps.memory,
         maps=np.array(maps.rows or np.zeros((0, MAP_COLUMNS)), np.int64),
         dynamic_shared=kernel.plan.shared_bytes,
+        names=names_of(kernel, [(names[index], array) for index, array in placed.items()]),
         **options,
     )
     return run(program, launch)

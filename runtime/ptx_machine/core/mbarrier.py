@@ -29,7 +29,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 )  # fmt: skip
 
 # What is wrong with an mbarrier: the second number of an F_MBARRIER fault.
-NOT_INITIALISED, TOO_MANY_ARRIVALS, TX_OVERFLOW, BAD_COUNT, BYTES_LEFT = range(1, 6)
+NOT_INITIALISED, TOO_MANY_ARRIVALS, TX_OVERFLOW, BAD_COUNT = range(1, 5)
 MOST = (1 << 20) - 1
 _INITIALISED = 2
 

@@ -3,8 +3,9 @@
 A component of a vector clock is an agent of a warp: its threads (GENERIC), its wgmma (TENSOR), its
 copies (BULK). ``M.clocks[w]`` says up to which epoch of each component warp w has heard of it,
 ``M.proxies[w]`` the same for what the *async proxy* may rely on: generic writes, and those of
-``cp.async``, count there behind a ``fence.proxy.async`` only. Both are joined into an object (an mbarrier, a named barrier, the
-barrier of the cluster) when a warp arrives, and into those that wait, once its phase is complete.
+``cp.async``, count there behind a ``fence.proxy.async`` only. Both are joined into an object (an
+mbarrier, a named barrier, the barrier of the cluster) when a warp arrives, and into those that
+wait, once its phase is complete.
 
 For each 16 bytes of shared memory there are up to RECORDS records of accesses: component, epoch,
 which bytes, read or write, and whether the access is still under way. Two that overlap, of which
