@@ -216,8 +216,8 @@ def _diverged(fault: Fault) -> Told:
     hint = "let all lanes meet first: bar.warp.sync, or the end of the branch"
     if fault.lane >= 0:  # an instruction with a mask of its own
         return Told(
-            f"the mask of lane {fault.lane}",
-            f"itself, and the same lanes for all that run it: 0x{second:x}",
+            "the lanes that an instruction names",
+            f"lane {fault.lane} itself among them, and the same 0x{second:x} in all that run it",
             f"0x{first:x}",
             hint,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tiledsl.errors import TileError
 from tiledsl.runtime.ptx_machine.errors import python_loc
 from tiledsl.runtime.ptx_machine.explain import EXPLAIN, Fault
-from tiledsl.runtime.ptx_machine.opcodes import F_DEADLOCK, FAULTS, LINE
+from tiledsl.runtime.ptx_machine.opcodes import F_DEADLOCK, F_OVERFLOW, FAULTS, LINE
 from tiledsl.runtime.ptx_machine.places import who
 from tiledsl.runtime.ptx_machine.stuck import deadlock
 
@@ -41,12 +41,11 @@ def fault_error(runner: _Runner) -> MachineFault:
         told = EXPLAIN[code](fault)
         line = int(program.rows[row][LINE])
         at = f", lane {lane}" if lane >= 0 else ""
-        message = (
-            f"{FAULTS[code]}: {told.what}: expected {told.expected}, got {told.got}\n"
-            f"    PTX line {line}: {program.texts[row]}\n"
-            f"    {who(runner, warp)}{at}"
-        )
-        loc, hint, notes = python_loc(program.locs[row]), told.hint, told.notes
+        message = f"{FAULTS[code]}: {told.what}: expected {told.expected}, got {told.got}"
+        loc, hint, notes = None, told.hint, told.notes
+        if code != F_OVERFLOW:  # a full table of the machine's is nobody's line
+            message += f"\n    PTX line {line}: {program.texts[row]}\n    {who(runner, warp)}{at}"
+            loc = python_loc(program.locs[row])
     found = MachineFault(message, loc, hint, tuple(notes))
     found.kind, found.ptx_line = FAULTS[code], int(program.rows[row][LINE])
     return found

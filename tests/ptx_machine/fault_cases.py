@@ -122,8 +122,7 @@ CASES: dict[str, Case] = {
         "16",
         "4",
     ),
-    "null": _both("out of bounds", ".loc 1 4 5\nld.global.u32 %r1, [HOLE];", "%d1", "%d0",
-    ) if False else _both(
+    "null": _both(
         "out of bounds", "mov.u64 %d1, HOLE;\n.loc 1 4 5\nld.global.u32 %r1, [%d1];", "8", "%d0"
     ),
     "bounds of shared": _both(
@@ -143,9 +142,7 @@ CASES: dict[str, Case] = {
         "24",
         threads=1,
     ),
-    "size of a copy": _both(
-        "misaligned", _INIT + "mov.u32 %r2, buf;\n" + _BULK, "72", "64"
-    ),
+    "size of a copy": _both("misaligned", _INIT + "mov.u32 %r2, buf;\n" + _BULK, "72", "64"),
     "read only": Case(
         "read only",
         ".loc 1 4 5\nst.global.u32 [%d0], %r0;",
@@ -198,13 +195,6 @@ CASES: dict[str, Case] = {
     "threads of a barrier": _both(
         "barrier",
         "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra FIRST;\n.loc 1 5 5\nbar.sync 3, HOLE;\nbra END;\n"
-        "FIRST: bar.sync 3, 64;\nEND:",
-        "96",
-        "64",
-        threads=96 - 32,
-    ) if False else _both(
-        "barrier",
-        "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra FIRST;\n.loc 1 5 5\nbar.sync 3, HOLE;\nbra END;\n"
         "FIRST: bar.arrive 3, 96;\nEND:",
         "64",
         "96",
@@ -238,15 +228,20 @@ CASES: dict[str, Case] = {
     ),
     "in flight": _both(
         "in flight",
-        _INIT + "mov.u32 %r2, buf;\n" + _BULK.replace("HOLE", "64").replace(".loc 1 4 5", "HOLE")
+        _INIT
+        + "mov.u32 %r2, buf;\n"
+        + _BULK.replace("HOLE", "64").replace(".loc 1 4 5", "HOLE")
         + "ld.shared.u32 %r5, [%r2];",
         ".loc 1 5 5\nld.shared.u32 %r6, [%r2+4];",
         ".loc 1 5 5",
     ),
     "register in flight": _both(
         "register in flight",
-        _ZERO_BUF + "fence.proxy.async;\nbar.sync 0;\n" + _WGMMA.replace("HOLE", _FENCED)
-        + "HOLE.loc 1 6 5\nadd.f32 %f5, %f0, %f1;\n" + _WAIT,
+        _ZERO_BUF
+        + "fence.proxy.async;\nbar.sync 0;\n"
+        + _WGMMA.replace("HOLE", _FENCED)
+        + "HOLE.loc 1 6 5\nadd.f32 %f5, %f0, %f1;\n"
+        + _WAIT,
         "",
         _WAIT,
         threads=128,
@@ -260,7 +255,10 @@ CASES: dict[str, Case] = {
     ),
     "missing proxy fence": _both(
         "missing proxy fence",
-        ".loc 1 3 5\n" + _ZERO_BUF + "HOLE\nbar.sync 0;\n" + _WGMMA.replace("HOLE", _FENCED)
+        ".loc 1 3 5\n"
+        + _ZERO_BUF
+        + "HOLE\nbar.sync 0;\n"
+        + _WGMMA.replace("HOLE", _FENCED)
         + _WAIT,
         "",
         "fence.proxy.async;",
@@ -268,39 +266,41 @@ CASES: dict[str, Case] = {
     ),
     "cp.async and wgmma": _both(
         "missing proxy fence",
-        _ZERO_BUF + "fence.proxy.async;\nbar.sync 0;\n.loc 1 3 5\n"
+        _ZERO_BUF
+        + "fence.proxy.async;\nbar.sync 0;\n.loc 1 3 5\n"
         "setp.lt.u32 %p1, %r0, 16;\n"
-        "@%p1 cp.async.ca.shared.global [%r1], [%d0], 16;\n".replace("%p1", "%p5")
-        .replace("setp.lt.u32 %p5, %r0, 16", "setp.eq.u32 %p5, %r0, 0")
-        + "cp.async.wait_all;\nHOLE\nbar.sync 0;\n" + _WGMMA.replace("HOLE", _FENCED) + _WAIT,
+        "@%p1 cp.async.ca.shared.global [%r1], [%d0], 16;\n".replace("%p1", "%p5").replace(
+            "setp.lt.u32 %p5, %r0, 16", "setp.eq.u32 %p5, %r0, 0"
+        )
+        + "cp.async.wait_all;\nHOLE\nbar.sync 0;\n"
+        + _WGMMA.replace("HOLE", _FENCED)
+        + _WAIT,
         "",
         "fence.proxy.async;",
         threads=128,
     ),
-    "missing tensor map": Case(
+    # The clean twin is a test of its own, for it needs a tensor map.
+    "missing tensor map": _both(
         "missing tensor map",
-        ".loc 1 4 5\n@%p0 bra END;\nmov.u32 %r1, buf;\nmov.u32 %r2, 0;\nmov.u32 %r3, bar;\n"
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        " [%r1], [%d0, {%r2, %r2}], [%r3];\nEND:",
+        "add.u64 %d1, %d0, 63;\nand.b64 %d1, %d1, 0xFFFFFFFFFFFFFFC0;\nmov.u32 %r1, buf;\n"
+        "mov.u32 %r2, 0;\nmov.u32 %r3, bar;\nHOLE\n.loc 1 4 5\n"
+        "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%r1], [%d1, {%r2}], [%r3];\nEND:",
         "",
-        {"threads": 1},
+        "bra END;",
+        threads=1,
     ),
     "wgmma": _both(
         "wgmma",
-        _ZERO_BUF + "fence.proxy.async;\nbar.sync 0;\n"
-        + _WGMMA.replace("HOLE", "HOLE\n" + _FENCED) + _WAIT,
+        _ZERO_BUF
+        + "fence.proxy.async;\nbar.sync 0;\n"
+        + _WGMMA.replace("HOLE", "HOLE\n" + _FENCED)
+        + _WAIT,
         "or.b64 %d1, %d1, 0x0002000000000000;",
         "",
         threads=128,
     ),
     "registers": _both(
-        "registers",
-        ".loc 1 4 5\nsetmaxnreg.HOLE.sync.aligned.u32 64;",
-        "dec",
-        "inc",
-        threads=128,
-        registers=56,
-    ) if False else _both(
         "registers",
         ".loc 1 4 5\nsetmaxnreg.dec.sync.aligned.u32 HOLE;",
         "64",
@@ -318,7 +318,32 @@ CASES: dict[str, Case] = {
         "cp.async.bulk.wait_group.read 0;",
         threads=1,
     ),
-    "unsupported": Case("unsupported", "", ""),
+    "unsupported": _both(
+        "unsupported",
+        "{ .reg .b64 t; .local .align 8 .b8 depot[16]; mov.u64 t, depot; cvta.local.u64 t, t;\n"
+        "st.u32 [t], 7; mov.u64 %d1, text; cvta.global.u64 %d1, %d1;\n"
+        ".param .b64 p0; .param .b64 p1; .param .b32 r;\nst.param.b64 [p0], %d1;\n"
+        "st.param.b64 [p1], HOLE;\n.loc 1 4 5\ncall.uni (r), vprintf, (p0, p1);\n}",
+        "%d0",
+        "t",
+        threads=1,
+        module=".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
+        ".global .align 1 .b8 text[4] = {37, 100, 10, 0};",
+    ),
+    "assertion": _both(
+        "trap",
+        "{ .reg .b64 t; mov.u64 t, text; cvta.global.u64 t, t;\nsetp.HOLE.u32 %p1, %r0, 3;\n"
+        "@!%p1 bra END;\n"
+        ".param .b64 p0; .param .b64 p1; .param .b32 p2; .param .b64 p3; .param .b64 p4;\n"
+        "st.param.b64 [p0], t; st.param.b64 [p1], t; st.param.b32 [p2], 12;\n"
+        "st.param.b64 [p3], t; st.param.b64 [p4], 1;\n.loc 1 4 5\n"
+        "call.uni __assertfail, (p0, p1, p2, p3, p4);\nEND: }",
+        "eq",
+        "gt",
+        threads=4,
+        module=".extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c,"
+        " .param .b64 d, .param .b64 e);\n.global .align 1 .b8 text[4] = {97, 60, 98, 0};",
+    ),
     "overflow": _both(
         "overflow",
         "mov.u32 %r1, buf;\nmov.u32 %r2, 0;\n.loc 1 4 5\n"
