@@ -17,7 +17,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     SIZE_OFF_GRANULE,
     SOURCE_ELSEWHERE,
 )
-from tiledsl.runtime.ptx_machine.places import address, shared, who
+from tiledsl.runtime.ptx_machine.places import address, instruction, shared, who
 
 if TYPE_CHECKING:
     from tiledsl.runtime.ptx_machine.machine import _Runner
@@ -67,7 +67,10 @@ def _other(fault: Fault) -> tuple[str, int, int, Note]:
     program = fault.runner.program
     text = f"{_AGENTS[component % AGENTS]} of {who(fault.runner, component // AGENTS)}"
     line = int(program.rows[row][op.LINE])
-    note = f"the other one: PTX line {line}: {program.texts[row]}", python_loc(program.locs[row])
+    note = (
+        f"the other one: PTX line {line}: {instruction(program.texts[row])}",
+        python_loc(program.locs[row]),
+    )
     return text, component % AGENTS, how, note
 
 

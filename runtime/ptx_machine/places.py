@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,24 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 if TYPE_CHECKING:
     from tiledsl.runtime.ptx_machine.machine import _Runner
 
-__all__ = ["address", "dynamic_base", "label", "role_of", "shared", "warps_text", "who"]
+__all__ = [
+    "address",
+    "dynamic_base",
+    "instruction",
+    "label",
+    "role_of",
+    "shared",
+    "warps_text",
+    "who",
+]
+
+
+_LIST = re.compile(r"\{([^{},]+),(?:[^{},]+,){5,}([^{},]+)\}")
+
+
+def instruction(text: str) -> str:
+    """An instruction, with long lists of registers cut short."""
+    return _LIST.sub(r"{\1, ...,\2}", text)
 
 
 def dynamic_base(runner: _Runner) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiledsl.errors import TileError
+from tiledsl.errors import Deadlock, TileError
 from tiledsl.runtime.ptx_machine.errors import python_loc
 from tiledsl.runtime.ptx_machine.explain import EXPLAIN, Fault
 from tiledsl.runtime.ptx_machine.opcodes import F_DEADLOCK, F_OVERFLOW, FAULTS, LINE
-from tiledsl.runtime.ptx_machine.places import who
+from tiledsl.runtime.ptx_machine.places import instruction, who
 from tiledsl.runtime.ptx_machine.stuck import deadlock
 
 if TYPE_CHECKING:
     from tiledsl.runtime.ptx_machine.machine import _Runner
 
-__all__ = ["MachineFault", "fault_error"]
+__all__ = ["MachineDeadlock", "MachineFault", "fault_error"]
 
 
 class MachineFault(TileError):
@@ -27,6 +27,10 @@ class MachineFault(TileError):
 
     kind: str = ""
     ptx_line: int = 0
+
+
+class MachineDeadlock(MachineFault, Deadlock):
+    """Warps of a program wait on each other for ever on the PTX machine."""
 
 
 def fault_error(runner: _Runner) -> MachineFault:
@@ -44,8 +48,10 @@ def fault_error(runner: _Runner) -> MachineFault:
         message = f"{FAULTS[code]}: {told.what}: expected {told.expected}, got {told.got}"
         loc, hint, notes = None, told.hint, told.notes
         if code != F_OVERFLOW:  # a full table of the machine's is nobody's line
-            message += f"\n    PTX line {line}: {program.texts[row]}\n    {who(runner, warp)}{at}"
+            text = instruction(program.texts[row])
+            message += f"\n    PTX line {line}: {text}\n    {who(runner, warp)}{at}"
             loc = python_loc(program.locs[row])
-    found = MachineFault(message, loc, hint, tuple(notes))
+    made = MachineDeadlock if code == F_DEADLOCK else MachineFault
+    found = made(message, loc, hint, tuple(notes))
     found.kind, found.ptx_line = FAULTS[code], int(program.rows[row][LINE])
     return found

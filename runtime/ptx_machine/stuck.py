@@ -17,7 +17,14 @@ from tiledsl.runtime.ptx_machine.core.sizes import (
 from tiledsl.runtime.ptx_machine.errors import python_loc
 from tiledsl.runtime.ptx_machine.names import BarrierName, RoleName
 from tiledsl.runtime.ptx_machine.opcodes import LINE, RANK_SHIFT, SHARED_BASE
-from tiledsl.runtime.ptx_machine.places import dynamic_base, label, role_of, shared, warps_text
+from tiledsl.runtime.ptx_machine.places import (
+    dynamic_base,
+    instruction,
+    label,
+    role_of,
+    shared,
+    warps_text,
+)
 from tiledsl.runtime.ptx_machine.residency import polled_row
 
 if TYPE_CHECKING:
@@ -53,7 +60,8 @@ def deadlock(runner: _Runner, polls: bool) -> tuple[str, Loc | None, str | None,
     reports = [(wait, *_report(runner, wait)) for wait in waits[:MOST]]
     # Who waits for what can never come first; the others often wait for that one.
     reports.sort(key=lambda report: not report[2])
-    notes = [note for _, found, _ in reports for note in found]
+    # Parts of a role wait for the same arrivals and loads: each of these once.
+    notes = list(dict.fromkeys(note for _, found, _ in reports for note in found))
     if len(waits) > MOST:
         notes.append((f"{len(waits) - MOST} more wait", None))
     notes += [(f"{name} has ended", None) for name in _ended_roles(runner)]
@@ -117,7 +125,8 @@ def _row(runner: _Runner, record: Any) -> int:
 def _report(runner: _Runner, wait: _Wait) -> tuple[list[Note], bool]:
     """Notes, and whether nobody who still runs could bring what is waited for."""
     program = runner.program
-    at = f"\n    PTX line {int(program.rows[wait.row][LINE])}: {program.texts[wait.row]}"
+    line, text = int(program.rows[wait.row][LINE]), instruction(program.texts[wait.row])
+    at = f"\n    PTX line {line}: {text}"
     loc = python_loc(program.locs[wait.row])
     verb = "asks again and again, in vain, and waits" if wait.polls else "waits"
     if wait.kind == WAIT_MBARRIER:
