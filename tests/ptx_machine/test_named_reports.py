@@ -55,7 +55,7 @@ EDITS: dict[str, Edit] = {
     "fewer bytes": _replace(r"(expect_tx[^;]*), 49152;", r"\1, 16384;"),
     "no release": _replace(r"@%p\d+ mbarrier\.arrive\.shared::cta[^;]*;", ""),
     "no wait for products": _replace(r"wgmma\.wait_group\.sync\.aligned 1;", ""),
-    "no wait for the loads": _replace(r"@done bra DONE0; bra WAIT0;", ""),
+    "no wait for the loads": _replace(r"mbarrier\.try_wait[^;]*; @done bra DONE0; bra WAIT0;", ""),
     "no fence before stores": _replace(r"fence\.proxy\.async\.shared::cta;", ""),
 }
 
