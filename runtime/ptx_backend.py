@@ -90,6 +90,7 @@ def run_kernel(
         memory=maps.memory,
         maps=np.array(maps.rows or np.zeros((0, MAP_COLUMNS)), np.int64),
         dynamic_shared=kernel.plan.shared_bytes,
+        registers=kernel.plan.entry_registers or 0,
         names=names_of(kernel, [(names[index], array) for index, array in placed.items()]),
         **options,
     )

@@ -46,7 +46,7 @@ def fault_error(runner: _Runner) -> MachineFault:
         line = int(program.rows[row][LINE])
         at = f", lane {lane}" if lane >= 0 else ""
         message = f"{FAULTS[code]}: {told.what}: expected {told.expected}, got {told.got}"
-        loc, hint, notes = None, told.hint, told.notes
+        loc, hint, notes = None, told.hint, list(told.notes)
         if code != F_OVERFLOW:  # a full table of the machine's is nobody's line
             text = instruction(program.texts[row])
             message += f"\n    PTX line {line}: {text}\n    {who(runner, warp)}{at}"
