@@ -58,8 +58,9 @@ def deadlock(runner: _Runner, polls: bool) -> tuple[str, Loc | None, str | None,
     """
     waits = _waits(runner, polls)
     reports = [(wait, *_report(runner, wait)) for wait in waits[:MOST]]
-    # Who waits for what can never come first; the others often wait for that one.
-    reports.sort(key=lambda report: not report[2])
+    # Who waits for what can never come first; the others often wait for that one, and warps
+    # without a role for all.
+    reports.sort(key=lambda report: (not report[2], report[0].kind == WAIT_CLUSTER))
     # Parts of a role wait for the same arrivals and loads: each of these once.
     notes = list(dict.fromkeys(note for _, found, _ in reports for note in found))
     if len(waits) > MOST:
@@ -101,7 +102,11 @@ def _waits(runner: _Runner, polls: bool) -> list[_Wait]:
         found.setdefault((block, role, row, kind, what, value, asks), []).append(inside)
     waits = []
     for (block, role, row, kind, what, value, asks), warps in found.items():
-        who = f"{label(*role)} ({warps_text(warps)})" if role else warps_text(warps)
+        who = warps_text(warps)
+        if role:
+            who = f"{label(*role)} ({who})"
+        elif len(warps) > 1:
+            who = f"each of {who}"
         if runner.cluster_size > 1 and len(runner.ids) == runner.cluster_size:
             who += f" in block {block % runner.cluster_size} of its cluster"
         elif len(runner.ids) > 1:
@@ -136,7 +141,7 @@ def _report(runner: _Runner, wait: _Wait) -> tuple[list[Note], bool]:
     if wait.kind == WAIT_CLUSTER:
         come, warps = _cluster(runner, wait.block)
         text = f"{wait.who} waits for the whole cluster: {come} of {warps} warps have come"
-        return [(text + at, loc)], come < warps
+        return [(text + at, loc)], False
     if wait.kind == WAIT_REGISTERS:
         text = (
             f"{wait.who} waits for registers: it wants {wait.what} a thread, and the pool has"

@@ -67,8 +67,14 @@ def test_report(monkeypatch: pytest.MonkeyPatch, golden: Golden, name: str) -> N
     golden(text)
 
 
-def test_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _run(monkeypatch, "gemm", lambda ptx: ptx) == ""
+def test_a_deadlock_of_a_cluster(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+    text = _run(monkeypatch, "gemm_cluster", EDITS["more bytes"])
+    golden(text)
+
+
+@pytest.mark.parametrize("sample", ["gemm", "gemm_cluster"])
+def test_no_report(monkeypatch: pytest.MonkeyPatch, sample: str) -> None:
+    assert _run(monkeypatch, sample, lambda ptx: ptx) == ""
 
 
 @td.kernel(grid=1)
