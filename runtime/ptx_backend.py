@@ -15,11 +15,15 @@ from tiledsl.runtime.ptx_machine.machine import Launch, Result, run
 from tiledsl.runtime.ptx_machine.parser import parse
 from tiledsl.runtime.ptx_machine.program import Program, decode
 from tiledsl.runtime.ptx_maps import Maps
+from tiledsl.runtime.ptx_names import names_of
 
 __all__ = ["PER_KERNEL", "Launch", "run_kernel"]
 
 # Fields of ``Launch`` that follow from the kernel and its arguments; the others are options.
-PER_KERNEL = {"grid", "block", "cluster", "parameters", "memory", "maps", "dynamic_shared"}
+PER_KERNEL = {
+    "grid", "block", "cluster", "parameters", "memory", "maps", "dynamic_shared", "registers",
+    "names",
+}  # fmt: skip
 
 
 def run_kernel(
@@ -66,6 +70,8 @@ def run_kernel(
         memory=maps.memory,
         maps=maps.table(),
         dynamic_shared=kernel.plan.shared_bytes,
+        registers=kernel.plan.entry_registers or 0,
+        names=names_of(kernel, [(names[index], array) for index, array in placed.items()]),
         **options,
     )
     return run(program, launch)

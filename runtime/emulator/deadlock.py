@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiledsl import deadlocks
 from tiledsl.codegen.ir.core import Op, Value
 from tiledsl.codegen.ir.kernel import Kernel, roles_of
 from tiledsl.codegen.ir.ops import copy, protocol, sync, tile
@@ -43,18 +44,11 @@ def deadlock(kernel: Kernel, blocks: Sequence[BlockId], tasks: list[Task]) -> De
     ]
     (first, loc), *rest = notes
     return Deadlock(
-        f"deadlock in {_blocks(blocks)} of kernel {kernel.name!r}: no role can go on, and no load"
-        f" is in flight\n{first}",
+        f"{deadlocks.head(blocks, kernel.name)}\n{first}",
         loc,
         hint=_hint(waiting),
         notes=tuple(rest),
     )
-
-
-def _blocks(blocks: Sequence[BlockId]) -> str:
-    if len(blocks) == 1:
-        return f"block {blocks[0]}"
-    return f"the cluster of blocks {blocks[0]} to {blocks[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +81,19 @@ def _describe_mbarrier(
 ) -> _Report:
     barrier = wait.barrier
     verb = "waits" if isinstance(wait, BarrierWait) else "asks again and again, in vain, and waits"
-    if barrier.which == "raw":
-        text = f"{task.part.label} {verb} for a phase of mbarrier {barrier.name}"
-    else:
-        text = (
-            f"{task.part.label} {verb} until stage {barrier.stage} of pipeline {barrier.ring!r} is"
-            f" {barrier.which}"
-        )
-    text += f": {_missing(barrier)} (phase {barrier.phase}, parity {wait.parity})"
+    text = deadlocks.mbarrier_wait(
+        task.part.label, verb, barrier.ring, barrier.which, barrier.stage, barrier.name
+    )
+    missing = deadlocks.missing(barrier.pending, barrier.count, barrier.bytes)
+    text += deadlocks.phase(missing, barrier.phase, wait.parity)
     notes: list[Note] = [(text, wait.loc)]
     absent = _absent(kernel, barrier, tasks)
     for role, (late, where) in absent.items():
-        notes.append((f"expected to arrive here: {_who(role, late)}", where))
+        notes.append((f"{deadlocks.ARRIVE_HERE}{_who(role, late)}", where))
     if barrier.pending == 0:
-        place = "mbarrier" if barrier.which == "raw" else "pipeline"
         notes += [
-            (f"the bytes for {place} {barrier.ring!r} come from this load", op.loc)
-            for op in _loads(kernel, barrier.ring, barrier.which)
+            (deadlocks.bytes_from(barrier.ring, barrier.which), op.loc)
+            for op in loads_onto(kernel, barrier.ring, barrier.which)
         ]
     elif not absent:
         came = ", ".join(part.label for part in barrier.arrived)
@@ -115,10 +105,7 @@ def _describe_mbarrier(
 
 def _describe_named(kernel: Kernel, task: Task, wait: NamedWait, tasks: list[Task]) -> _Report:
     barrier: Named = wait.barrier
-    text = (
-        f"{task.part.label} waits at named barrier {barrier.name!r}: {barrier.came} of"
-        f" {barrier.threads} threads have arrived"
-    )
+    text = deadlocks.named_wait(task.part.label, repr(barrier.name), barrier.came, barrier.threads)
     notes: list[Note] = [(text, wait.loc)]
     final = True
     for role, body in roles_of(kernel):
@@ -138,20 +125,9 @@ def _describe_named(kernel: Kernel, task: Task, wait: NamedWait, tasks: list[Tas
             and other.part not in barrier.parts
         ]
         if late:
-            notes.append((f"expected to arrive here: {_who(role, late)}", ops[0].loc))
+            notes.append((f"{deadlocks.ARRIVE_HERE}{_who(role, late)}", ops[0].loc))
             final = final and all(one.ended for one in late)
     return _Report(notes, final)
-
-
-def _missing(barrier: Mbarrier) -> str:
-    parts = []
-    if barrier.pending:
-        parts.append(f"{barrier.pending} of {barrier.count} arrivals missing")
-    if barrier.bytes > 0:
-        parts.append(f"{barrier.bytes} bytes missing")
-    elif barrier.bytes < 0:
-        parts.append(f"{-barrier.bytes} bytes more than announced")
-    return ", ".join(parts)
 
 
 def _absent(
@@ -162,7 +138,7 @@ def _absent(
     if barrier.pending == 0:
         return found
     cluster = Cluster(kernel.cluster)
-    for role, arrivals in _arrivals(kernel, barrier.ring, barrier.which).items():
+    for role, arrivals in arrivals_on(kernel, barrier.ring, barrier.which).items():
         late = [
             task
             for task in tasks
@@ -229,7 +205,7 @@ def _named_by(barrier: Value) -> tuple[str, str] | None:
     return None
 
 
-def _arrivals(kernel: Kernel, ring: str, which: str) -> dict[str, list[Arrival]]:
+def arrivals_on(kernel: Kernel, ring: str, which: str) -> dict[str, list[Arrival]]:
     found: dict[str, list[Arrival]] = {}
     for role, body in roles_of(kernel):
         for op in body.walk():
@@ -238,7 +214,7 @@ def _arrivals(kernel: Kernel, ring: str, which: str) -> dict[str, list[Arrival]]
     return found
 
 
-def _loads(kernel: Kernel, ring: str, which: str) -> list[Op]:
+def loads_onto(kernel: Kernel, ring: str, which: str) -> list[Op]:
     return [
         op
         for op in kernel.body.walk()
@@ -249,11 +225,10 @@ def _loads(kernel: Kernel, ring: str, which: str) -> list[Op]:
 def _hint(waiting: list[Task]) -> str | None:
     waits = [task.waits_for for task in waiting]
     barriers = [wait.barrier for wait in waits if isinstance(wait, BarrierWait | BarrierPoll)]
-    if any(barrier.pending == 0 and barrier.bytes for barrier in barriers):
-        return "the bytes that a stage expects must be those that its loads bring, zeros included"
-    if any(barrier.which != "raw" for barrier in barriers):
-        return "both sides of a pipeline must acquire and release equally many stages"
-    return None
+    return deadlocks.hint(
+        any(barrier.pending == 0 and barrier.bytes != 0 for barrier in barriers),
+        any(barrier.which != "raw" for barrier in barriers),
+    )
 
 
 # ------------------------------------------------------------------------ the end of a block
@@ -282,7 +257,7 @@ def check_all_taken(
                     " for",
                     op.loc,
                     notes=tuple(
-                        ("loaded here", load.loc) for load in _loads(kernel, op.name, "raw")
+                        ("loaded here", load.loc) for load in loads_onto(kernel, op.name, "raw")
                     ),
                 )
 

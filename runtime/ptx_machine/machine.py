@@ -33,6 +33,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.loading import load
 from tiledsl.runtime.ptx_machine.memory import GlobalMemory
+from tiledsl.runtime.ptx_machine.names import Names
 from tiledsl.runtime.ptx_machine.opcodes import (
     BULK,
     FAMILY,
@@ -43,6 +44,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 )
 from tiledsl.runtime.ptx_machine.program import Program
 from tiledsl.runtime.ptx_machine.report import fault_error
+from tiledsl.runtime.ptx_machine.residency import run_together
 
 if TYPE_CHECKING:
     from tiledsl.runtime.ptx_machine.profile import Profile
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "Result", "run"]
 
 Array = np.ndarray[Any, Any]
-OBJECTS = 1024  # mbarriers and other things to synchronise on, of the blocks that run together
+OBJECTS = 1024  # mbarriers and other things to synchronise on, of the blocks of a cluster
 PRINTS = 4096
 MAPS = 4096  # changes of tensor maps by tensormap.replace, in a launch
 MAX_SHARED = 232448  # bytes that a block may have; the driver keeps 1024 more
@@ -70,9 +72,11 @@ class Launch:
         seed: of all that is random: schedules, and what memory and registers hold at first.
         checks: races, accesses in flight, fences; without them only values.
         budget: instructions of warps, over the whole launch.
-        together: run all blocks at once, for blocks that wait on each other.
+        together: run all blocks at once, for blocks that wait on each other; None: where a loop of
+            the program does nothing but ask for a word in global memory, and the grid is small.
         registers: of a thread at launch, for setmaxnreg; 0 if that is not known.
         profile: count bank conflicts and waits, too.
+        names: what things are called in messages.
     """
 
     grid: tuple[int, int, int]
@@ -86,9 +90,10 @@ class Launch:
     seed: int = 0
     checks: bool = True
     budget: int = 2_000_000_000
-    together: bool = False
+    together: bool | None = None
     registers: int = 0
     profile: bool = False
+    names: Names = field(default_factory=Names)
 
 
 @dataclass(slots=True)
@@ -143,7 +148,11 @@ class _Runner:
         self.warps = -(-self.threads // 32)
         self.cluster_size = int(np.prod(launch.cluster))
         blocks = int(np.prod(launch.grid))
-        self.blocks = blocks if launch.together else self.cluster_size
+        self.together = run_together(
+            program, launch.together, blocks, self.cluster_size, self.warps
+        )
+        self.blocks = blocks if self.together else self.cluster_size
+        self.objects = max(OBJECTS, 64 * self.blocks)
         self.shared_size = program.shared_size + launch.dynamic_shared
         self.rng = np.random.default_rng(launch.seed)
         self.machine = np.zeros(1, MACHINE_DTYPE)
@@ -201,14 +210,16 @@ class _Runner:
         clusters = self.blocks // self.cluster_size
         self._own("cluster", np.zeros((clusters, CLUSTER_WORDS), np.int64))
         self._own("register_pools", np.zeros(self.blocks, np.int64))
+        self._own("phases", np.zeros((self.blocks, 2 * granules, 2), np.int64))
         self._own("clocks", np.zeros((warps, components), np.int64))
         self._own("proxies", np.zeros((warps, components), np.int64))
         self._own("fences", np.zeros((warps, 2, components), np.int64))
+        self._own("heard", np.zeros((warps, 2, components), np.int64))
         self._own("agents", np.zeros(components, np.int64))
         self._own("record_counts", np.zeros((self.blocks, granules), np.int32))
         self._own("records", np.empty((self.blocks, granules, RECORDS), np.uint64))
         self._own("record_rows", np.empty((self.blocks, granules, RECORDS), np.int32))
-        self._own("objects", np.empty((OBJECTS, 4, components), np.int64))
+        self._own("objects", np.empty((self.objects, 4, components), np.int64))
         table = self.blocks * (2 * granules + NAMED + 1)
         self._own("inits", np.zeros((self.blocks, 2 * granules, 4), np.int64))
         self._own("object_table", np.zeros(table, np.int32))
@@ -242,7 +253,7 @@ class _Runner:
             "maps_limit": len(maps) + spare,
             "ncomponents": components,
             "ngranules": granules,
-            "objects_limit": OBJECTS,
+            "objects_limit": self.objects,
             "launch_registers": self.launch.registers,
             "profiling": int(self.launch.profile),
         }.items():
@@ -282,7 +293,7 @@ class _Runner:
             (x, y, z) for z, y, x in itertools.product(*(range(extents[k]) for k in (2, 1, 0)))
         ]
         groups: list[list[tuple[int, int, int]]] = (
-            [clusters] if launch.together else [[cluster] for cluster in clusters]
+            [clusters] if self.together else [[cluster] for cluster in clusters]
         )
         if POLICIES.index(launch.policy) >= 2:
             order = self.rng.permutation(len(groups))
@@ -303,16 +314,25 @@ class _Runner:
 
     def _prints(self) -> list[str]:
         printed = min(int(self.state["printed"]), PRINTS)
-        return printing.texts(self.buffers["prints"], printed, self._string)
+        return printing.texts(self.buffers["prints"], printed, self.string)
 
-    def _string(self, address: int) -> bytes:
+    def string(self, address: int) -> bytes:
+        """The string that ends with a zero byte at an address."""
         return self.launch.memory.read(address, 1 << 16).partition(b"\0")[0]
 
     def _cluster(self, clusters: Sequence[tuple[int, int, int]]) -> None:
         """Run the blocks of some clusters together."""
         state, buffers, launch = self.state, self.buffers, self.launch
         self.warp_state[...] = 0
-        for name in ("named", "cluster", "ended_blocks", "register_pools", "meetings"):
+        for name in (
+            "named",
+            "inits",
+            "cluster",
+            "ended_blocks",
+            "register_pools",
+            "meetings",
+            "phases",
+        ):
             buffers[name][...] = 0
         for name, (_, _, first) in tensor_buffers(1, 1).items():
             if name in ("inflight", "inflight_a", "stamps"):

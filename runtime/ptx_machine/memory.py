@@ -116,12 +116,16 @@ class GlobalMemory:
         rows = [(r.address, r.nbytes, r.host, int(r.readonly)) for r in self.regions]
         return np.array(rows or [(0, 0, 0, 1)], np.int64)
 
+    def near(self, address: int) -> Region | None:
+        """The region that an address lies in, or not far from."""
+        near = [region for region in self.regions if region.address <= address + _GAP // 2]
+        return near[-1] if near else None
+
     def describe(self, address: int) -> str:
         """An address, for messages."""
-        near = [region for region in self.regions if region.address <= address + _GAP // 2]
-        if not near:
+        region = self.near(address)
+        if region is None:
             return f"0x{address:x}"
-        region = near[-1]
         at = address - region.address
         if 0 <= at < region.nbytes:
             return f"byte {at} of {region.name}"

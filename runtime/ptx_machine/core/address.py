@@ -80,13 +80,13 @@ def shared_place(M: Any, W: Any, warp: int, row: int, lane: int, address: int, n
     """Block << 32 | offset of bytes of shared memory, aligned to their number; -1 after a fault."""
     block, offset = block_at(M, W, warp, address), (address & OFFSET_MASK) - SHARED_BASE
     if block < 0 or offset < 0 or offset + nbytes > M.shared_size:
-        fault(M, W, F_BOUNDS, warp, row, lane, address, nbytes)
+        fault(M, W, F_BOUNDS, warp, row, lane, address | SHARED_WINDOW, nbytes)
         return -1
     if address & (nbytes - 1) & 15:
-        fault(M, W, F_ALIGN, warp, row, lane, address, nbytes)
+        fault(M, W, F_ALIGN, warp, row, lane, address | SHARED_WINDOW, nbytes)
         return -1
     if i64p(M.ended_blocks)[block]:
-        fault(M, W, F_EXITED, warp, row, lane, address, block)
+        fault(M, W, F_EXITED, warp, row, lane, address | SHARED_WINDOW, block)
         return -1
     return block << 32 | offset
 
@@ -111,18 +111,21 @@ def locate(M: Any, W: Any, warp: int, row: int, lane: int, address: int, nbytes:
         if not generic_access(M, W, warp, block, offset, nbytes, kind, row):
             return 0
         return M.shared + block * M.shared_stride + offset
+    window = 0  # of the address in messages
+    if space == PARAM or space == LOCAL:
+        window = PARAM_WINDOW if space == PARAM else LOCAL_WINDOW
     if address & (nbytes - 1):
-        fault(M, W, F_ALIGN, warp, row, lane, address, nbytes)
+        fault(M, W, F_ALIGN, warp, row, lane, address | window, nbytes)
         return 0
     if space in (GLOBAL, CONST):
         return in_arrays(M, W, warp, row, lane, address, nbytes, kind)
     size = M.nparams if space == PARAM else M.local_size
     if address < 0 or address + nbytes > size:
-        fault(M, W, F_BOUNDS, warp, row, lane, address, nbytes)
+        fault(M, W, F_BOUNDS, warp, row, lane, address | window, nbytes)
         return 0
     if space == LOCAL:
         return M.local + (warp * 32 + lane) * M.local_size + address
     if kind != READ:
-        fault(M, W, F_READ_ONLY, warp, row, lane, address, nbytes)
+        fault(M, W, F_READ_ONLY, warp, row, lane, address | window, nbytes)
         return 0
     return M.params + address

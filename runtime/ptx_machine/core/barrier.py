@@ -8,7 +8,7 @@ import numpy as np
 
 from tiledsl.runtime.ptx_machine import opcodes
 from tiledsl.runtime.ptx_machine.core.common import count_lanes, fault, lanes, random, row_of
-from tiledsl.runtime.ptx_machine.core.inits import note_init
+from tiledsl.runtime.ptx_machine.core.inits import forget_init, note_init
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, none
 from tiledsl.runtime.ptx_machine.core.mbarrier import (
     BAD_COUNT,
@@ -16,6 +16,7 @@ from tiledsl.runtime.ptx_machine.core.mbarrier import (
     NOT_INITIALISED,
     arrive,
     barrier_place,
+    first_phase,
     packed_word,
     update,
     word_at,
@@ -26,6 +27,8 @@ from tiledsl.runtime.ptx_machine.core.order import (
     acquire,
     complete,
     fence,
+    fence_acquire,
+    hear,
     object_cluster,
     object_mbarrier,
     object_named,
@@ -44,6 +47,7 @@ from tiledsl.runtime.ptx_machine.core.sizes import (
     WAIT_REGISTERS,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.isa.barrier_ops import (
+    ACQUIRES,
     ALIGNED,
     AND,
     BAR_ARRIVE,
@@ -118,12 +122,14 @@ def _step_arrive(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
             if given < 1 or given > MOST:
                 fault(M, W, F_MBARRIER, warp, number, lane, address, BAD_COUNT)
                 return FAULTED
+            if M.checks and not note_init(M, W, warp, block, offset, number):
+                return FAULTED
             u64p(word_at(M, W, block, offset))[0] = packed_word(0, given, given, 0)
-            if M.checks:
-                note_init(M, W, warp, block, offset, number)
+            first_phase(M, W, block, offset)
             continue
         if op == MB_INVAL:
             u64p(word_at(M, W, block, offset))[0] = np.uint64(0)
+            forget_init(M, W, block, offset)
             continue
         relaxed = op in (MB_EXPECT, MB_COMPLETE) or mode & RELAXED
         if M.checks and relaxed:
@@ -192,9 +198,13 @@ def _step_wait(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
-        if scratch[lane] and scratch[32 + lane] != last and M.checks and mode & RELAXED == 0:
+        if scratch[lane] and scratch[32 + lane] != last and M.checks:
             last = scratch[32 + lane]
-            acquire(M, W, warp, object_mbarrier(M, W, last >> 32, last & 0xFFFFFFFF))
+            found = object_mbarrier(M, W, last >> 32, last & 0xFFFFFFFF)
+            if mode & RELAXED:
+                hear(M, W, warp, found)
+            else:
+                acquire(M, W, warp, found)
         if columns[D0] >= 0:
             lanes(M, W, warp, columns[D0])[lane] = np.uint64(scratch[lane])
     return NEXT
@@ -403,9 +413,11 @@ def step_barrier(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if M.checks:
             proxy_fence(M, W, warp)
     elif op == FENCE:
-        if columns[MODE] == INITS:
+        if columns[MODE] & INITS:
             W[warp].init_fences += 1
-        if M.checks and columns[MODE] == RELEASES:
+        if M.checks and columns[MODE] & ACQUIRES:
+            fence_acquire(M, W, warp)
+        if M.checks and columns[MODE] & RELEASES:
             fence(M, W, warp)
     elif op == SETMAXNREG:
         return _step_registers(M, W, warp, row, mask)

@@ -21,6 +21,7 @@ from tiledsl.runtime.ptx_machine.core.queue import enqueue, new_entry, wait_grou
 from tiledsl.runtime.ptx_machine.core.raw import i64p
 from tiledsl.runtime.ptx_machine.core.tensormap import step_map
 from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
+    BARRIER_ELSEWHERE,
     BEFORE,
     BULK_COMMIT,
     BULK_COPY,
@@ -42,6 +43,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     MAP_REPLACE,
     MAP_TYPE,
     MULTICAST,
+    NO_SUCH_BLOCK,
     NOINC,
     OFF_GRANULE,
     Q_BARRIER,
@@ -67,6 +69,8 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     Q_VALID,
     Q_WARP,
     REDUCES,
+    SIZE_OFF_GRANULE,
+    SOURCE_ELSEWHERE,
     ST_ASYNC,
     TMA_LOAD,
     TMA_PREFETCH,
@@ -89,6 +93,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
     PARAM,
     RANK_SHIFT,
     SHARED,
+    SHARED_WINDOW,
     TYPE,
     VEC,
     VEC2,
@@ -144,7 +149,7 @@ def _shared_at(
     if space_of(address) == SHARED:
         address &= WINDOW_MASK
     if address & (align - 1):
-        fault(M, W, F_ALIGN, warp, row, lane, address, align)
+        fault(M, W, F_ALIGN, warp, row, lane, address | SHARED_WINDOW, align)
         return -1
     place = shared_place(M, W, warp, row, lane, address, 1)
     if place >= 0 and nbytes:
@@ -199,7 +204,7 @@ def _fill_barrier(M: Any, W: Any, entry: int, warp: int, row: int, lane: int) ->
     if columns[MODE] & MULTICAST:
         q[Q_MASK] = np.int64(lanes(M, W, warp, columns[D])[lane]) & 0xFFFF
         if q[Q_MASK] == 0 or q[Q_MASK] >> M.cluster_size:
-            fault(M, W, F_BOUNDS, warp, number, lane, q[Q_MASK], M.cluster_size)
+            fault(M, W, F_BOUNDS, warp, number, lane, q[Q_MASK], NO_SUCH_BLOCK)
             return False
         for rank in range(M.cluster_size):  # no block that has ended may be a target
             if (q[Q_MASK] >> rank) & 1:
@@ -207,7 +212,7 @@ def _fill_barrier(M: Any, W: Any, entry: int, warp: int, row: int, lane: int) ->
                 if _shared_at(M, W, warp, number, lane, there, 8, 8) < 0:
                     return False
     elif q[Q_BARRIER] != q[Q_BLOCK]:
-        fault(M, W, F_BOUNDS, warp, number, lane, address, q[Q_BLOCK])
+        fault(M, W, F_BOUNDS, warp, number, lane, address | SHARED_WINDOW, BARRIER_ELSEWHERE)
         return False
     if M.checks:
         return seen_by_copies(M, W, warp, place >> 32, place & 0xFFFFFFFF, number)
@@ -221,8 +226,12 @@ def _fill_global(M: Any, W: Any, entry: int, warp: int, row: int, lane: int) -> 
     nbytes = np.int64(lanes(M, W, warp, columns[X0])[lane]) & 0xFFFFFFFF
     address = np.int64(lanes(M, W, warp, columns[A])[lane]) + columns[X3]
     q[Q_BYTES] = nbytes
-    if nbytes & 15 or address & 15:
-        fault(M, W, F_ALIGN, warp, number, lane, address | nbytes, 16)
+    if nbytes & 15:
+        fault(M, W, F_ALIGN, warp, number, lane, nbytes, SIZE_OFF_GRANULE)
+        return False
+    if address & 15:
+        window = SHARED_WINDOW if columns[OP] == BULK_COPY else 0
+        fault(M, W, F_ALIGN, warp, number, lane, address | window, 16)
         return False
     if columns[OP] == BULK_COPY:
         place = _shared_at(M, W, warp, number, lane, address, nbytes, 16)
@@ -270,7 +279,7 @@ def _step_copy(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
             if not _fill_barrier(M, W, entry, warp, row, lane):
                 return FAULTED
         elif q[Q_BLOCK] != warp // M.nwarps:
-            fault(M, W, F_BOUNDS, warp, number, lane, address, q[Q_BYTES])
+            fault(M, W, F_BOUNDS, warp, number, lane, address | SHARED_WINDOW, SOURCE_ELSEWHERE)
             return FAULTED
         if not enqueue(M, W):
             return FAULTED

@@ -15,7 +15,7 @@ from tiledsl.runtime.ptx_machine.core.boxes import swizzled
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64, u64
 
 # What is wrong with a descriptor.
-BASE_OFFSET, RESERVED, START = 1, 2, 3
+BASE_OFFSET, RESERVED = 1, 2
 
 
 @compiled(i64, u64, state=False)

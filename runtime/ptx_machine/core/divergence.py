@@ -85,7 +85,7 @@ def part(M: Any, W: Any, warp: int, group: int, row: int, meeting_row: int) -> N
         if top[_ROW] == meeting_row and group & ~top[_LANES] == 0:
             return  # they meet there anyway
     if last + 1 == MEETINGS:
-        fault(M, W, F_OVERFLOW, warp, row, -1, MEETINGS, 0)
+        fault(M, W, F_OVERFLOW, warp, row, -1, MEETINGS, 2)
         return
     made = i64p(_meeting(M, W, warp, last + 1))
     made[_ROW] = meeting_row

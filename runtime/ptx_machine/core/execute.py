@@ -43,6 +43,9 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 RAN, BLOCKED, DONE, FAULT = range(4)
 PATIENCE = 64  # rounds of try_waits that all give up, before it is called a deadlock
 POLLS = 20000  # rows without an event, before something under way happens though warps run
+# Rows without any change at all (an event, a store), before loops are said to poll in vain: so
+# many, and for each warp so many more.
+VAIN, VAIN_OF_WARP = 10_000_000, 500_000
 
 
 @compiled(i64, i64, i64, i64)
@@ -222,6 +225,7 @@ def run_cluster(M: Any, W: Any) -> int:
     """Run all blocks of a cluster to their end: 0, or the code of a fault (M.error)."""
     total, turn, rounds, stuck_at = M.nblocks * M.nwarps, 0, 0, -1
     since, seen = M.instructions, M.epoch  # when something last happened
+    changed, change = M.instructions, M.epoch + M.progress  # both only grow
     order_reset(M, W)
     M.epoch += 1
     for warp in range(total):
@@ -267,6 +271,11 @@ def run_cluster(M: Any, W: Any) -> int:
             # Somebody polls: let something under way happen, although warps run.
             since = M.instructions
             perform_late(M, W)
+        if M.epoch + M.progress != change:
+            changed, change = M.instructions, M.epoch + M.progress
+        elif M.instructions - changed > VAIN + VAIN_OF_WARP * total:
+            fault(M, W, F_DEADLOCK, 0, 0, -1, 1, 0)
+            return M.error[0]
         limit = 2000
         if M.policy >= RANDOM:
             limit = 1 + random(M, W, 200)

@@ -17,10 +17,11 @@ import numpy as np
 
 from tiledsl.runtime.ptx_machine.core.common import fault
 from tiledsl.runtime.ptx_machine.core.jit import b1, compiled, i64, none
+from tiledsl.runtime.ptx_machine.core.mbarrier import INITIALISED_TWICE
 from tiledsl.runtime.ptx_machine.core.order import WRITE
 from tiledsl.runtime.ptx_machine.core.raw import i64p
 from tiledsl.runtime.ptx_machine.core.sizes import AGENTS
-from tiledsl.runtime.ptx_machine.opcodes import F_PROXY, RANK_SHIFT, SHARED_BASE
+from tiledsl.runtime.ptx_machine.opcodes import F_MBARRIER, F_PROXY, RANK_SHIFT, SHARED_BASE
 
 
 @compiled(i64, i64, i64)
@@ -28,14 +29,28 @@ def _place(M: Any, W: Any, block: int, offset: int) -> int:
     return M.inits + 32 * (block * 2 * M.ngranules + (offset >> 3))
 
 
-@compiled(none, i64, i64, i64, i64)
-def note_init(M: Any, W: Any, warp: int, block: int, offset: int, row: int) -> None:
-    """A warp has initialised the mbarrier at a byte of a block's shared memory."""
+@compiled(b1, i64, i64, i64, i64)
+def note_init(M: Any, W: Any, warp: int, block: int, offset: int, row: int) -> bool:
+    """A warp has initialised the mbarrier at a byte of a block's shared memory.
+
+    False after a fault: it is one already.
+    """
     note = i64p(_place(M, W, block, offset))
+    if note[0]:
+        address = (block % M.cluster_size << RANK_SHIFT) + SHARED_BASE + offset
+        fault(M, W, F_MBARRIER, warp, row, -1, address, INITIALISED_TWICE)
+        return False
     note[0] = warp + 1
     note[1] = W[warp].init_fences
     note[2] = i64p(M.clocks + 8 * warp * M.ncomponents)[warp * AGENTS]
     note[3] = row
+    return True
+
+
+@compiled(none, i64, i64)
+def forget_init(M: Any, W: Any, block: int, offset: int) -> None:
+    """``mbarrier.inval``: the word is no mbarrier any more."""
+    i64p(_place(M, W, block, offset))[0] = 0
 
 
 @compiled(b1, i64, i64, i64, i64)

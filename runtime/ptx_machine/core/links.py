@@ -24,8 +24,7 @@ __all__ = ["EXECUTE_WGMMA", "PERFORM", "RANDOM_WGMMA", "call_link", "link_table"
 PERFORM, EXECUTE_WGMMA, RANDOM_WGMMA = range(len(FAMILIES), len(FAMILIES) + 3)
 
 
-@intrinsic
-def _call(typing: Any, address: Any, M: Any, W: Any, a: Any, b: Any, c: Any) -> Any:
+def _call_address(typing: Any, address: Any, M: Any, W: Any, a: Any, b: Any, c: Any) -> Any:
     """Call a function i64(M, W, i64, i64, i64) by its address."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
@@ -34,6 +33,9 @@ def _call(typing: Any, address: Any, M: Any, W: Any, a: Any, b: Any, c: Any) -> 
         return builder.call(builder.inttoptr(args[0], function.as_pointer()), args[1:])
 
     return i64(i64, MACHINE, WARPS, i64, i64, i64), generate
+
+
+_call: Any = intrinsic(_call_address)
 
 
 @compiled(i64, i64, i64, i64, i64)

@@ -19,7 +19,7 @@ from tiledsl.runtime.ptx_machine.core.order import (
     release,
     release_agent,
 )  # fmt: skip
-from tiledsl.runtime.ptx_machine.core.raw import u64p
+from tiledsl.runtime.ptx_machine.core.raw import i64p, u64p
 from tiledsl.runtime.ptx_machine.opcodes import (
     F_MBARRIER,
     SHARED,
@@ -29,7 +29,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 )  # fmt: skip
 
 # What is wrong with an mbarrier: the second number of an F_MBARRIER fault.
-NOT_INITIALISED, TOO_MANY_ARRIVALS, TX_OVERFLOW, BAD_COUNT, BYTES_LEFT = range(1, 6)
+NOT_INITIALISED, TOO_MANY_ARRIVALS, TX_OVERFLOW, BAD_COUNT, INITIALISED_TWICE = range(1, 6)
 MOST = (1 << 20) - 1
 _INITIALISED = 2
 
@@ -84,6 +84,26 @@ def word_at(M: Any, W: Any, block: int, offset: int) -> int:
     return M.shared + block * M.shared_stride + offset
 
 
+@compiled(none, i64, i64, i64, i64)
+def _note_phase(M: Any, W: Any, block: int, offset: int, warp: int, ended: int) -> None:
+    """For reports: a warp has arrived, or (``ended``) a phase is complete."""
+    noted = i64p(M.phases + 16 * (block * 2 * M.ngranules + (offset >> 3)))
+    place = warp % (M.cluster_size * M.nwarps)
+    if ended:
+        noted[0] += 1
+        noted[1] = 0
+    elif place < 62:
+        noted[1] |= 1 << place
+
+
+@compiled(none, i64, i64)
+def first_phase(M: Any, W: Any, block: int, offset: int) -> None:
+    """An mbarrier is initialised: no phase has ended, nobody has arrived."""
+    noted = i64p(M.phases + 16 * (block * 2 * M.ngranules + (offset >> 3)))
+    noted[0] = 0
+    noted[1] = 0
+
+
 @compiled(u64, i64, i64, i64, i64, i64, i64, i64)
 def update(
     M: Any, W: Any, block: int, offset: int, arrivals: int, tx: int, drop: int, warp: int, row: int
@@ -103,7 +123,10 @@ def update(
     if count > MOST or count < -MOST:
         fault(M, W, F_MBARRIER, warp, row, -1, address, TX_OVERFLOW)
         return word
+    if arrivals:
+        _note_phase(M, W, block, offset, warp, 0)
     if pending == 0 and count == 0:
+        _note_phase(M, W, block, offset, warp, 1)
         phase, pending = 1 - phase, expected
         if M.checks:
             complete(M, W, object_mbarrier(M, W, block, offset))

@@ -109,6 +109,7 @@ def _step_access(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     base = lanes(M, W, warp, columns[A])
     is_signed, kept = S8 <= columns[TYPE] <= S64, ones(width(columns[TYPE2]))
     kind, counts = READ if columns[OP] == LD else WRITE, counts_of(M, W, number)
+    M.progress += 1 if kind == WRITE else 0
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
@@ -191,12 +192,14 @@ def _step_atom(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
             if space == GLOBAL or (space == GENERIC and space_of(address) == GLOBAL):
                 new = add_in_global(columns[TYPE], old, b[lane])
                 write_bytes(place, nbytes, new)
+                M.progress += 1
                 if columns[D0] >= 0:
                     lanes(M, W, warp, columns[D0])[lane] = old
                 continue
         # The operand first: the result's register may be the operand's, too.
         new = modify(columns[MODE2], columns[TYPE], old, b[lane] & kept, c[lane] & kept)
         write_bytes(place, nbytes, new)
+        M.progress += 1 if new & kept != old else 0
         if columns[D0] >= 0:
             lanes(M, W, warp, columns[D0])[lane] = old
     return NEXT

@@ -2,11 +2,11 @@
 
 A component of a vector clock is an agent of a warp: its threads (GENERIC), its wgmma (TENSOR), its
 copies (BULK). ``M.clocks[w]`` says up to which epoch of each component warp w has heard of it,
-``M.proxies[w]`` the same for what the *async proxy* may rely on: generic accesses count there
-behind a ``fence.proxy.async`` only. Reads too: a load may still be in flight when its thread has
-arrived somewhere, and a TMA copy that this sets off overtake it (seen on an H200). Both clocks are
-joined into an object (an mbarrier, a named barrier, the barrier of the cluster) when a warp
-arrives, and into those that wait, once its phase is complete.
+``M.proxies[w]`` the same for what the *async proxy* may rely on: generic accesses, and those of
+``cp.async``, count there behind a ``fence.proxy.async`` only. Reads too: a load may still be in
+flight when its thread has arrived somewhere, and a TMA copy that this sets off overtake it (seen on
+an H200). Both clocks are joined into an object (an mbarrier, a named barrier, the barrier of the
+cluster) when a warp arrives, and into those that wait, once its phase is complete.
 
 For each 16 bytes of shared memory there are up to RECORDS records of accesses: component, epoch,
 which bytes, read or write, and whether the access is still under way. Two that overlap, of which
@@ -81,6 +81,8 @@ def order_reset(M: Any, W: Any) -> None:
         i64p(M.proxies)[k] = 0
         i64p(M.fences)[2 * k] = 0
         i64p(M.fences)[2 * k + 1] = 0
+        i64p(M.heard)[2 * k] = 0
+        i64p(M.heard)[2 * k + 1] = 0
     for k in range(M.ncomponents):
         i64p(M.agents)[k] = 1
     for warp in range(total):
@@ -162,6 +164,22 @@ def release_fenced(M: Any, W: Any, warp: int, number: int) -> None:
     _join(M, W, _object_clock(M, W, number, _ARRIVING_PROXY), kept + 8 * M.ncomponents)
 
 
+@compiled(none, i64, i64)
+def hear(M: Any, W: Any, warp: int, number: int) -> None:
+    """A relaxed wait for an object: what it tells counts behind the warp's next fence."""
+    kept = M.heard + 8 * 2 * warp * M.ncomponents
+    _join(M, W, kept, _object_clock(M, W, number, _DONE))
+    _join(M, W, kept + 8 * M.ncomponents, _object_clock(M, W, number, _DONE_PROXY))
+
+
+@compiled(none, i64)
+def fence_acquire(M: Any, W: Any, warp: int) -> None:
+    """``fence.acquire`` or ``fence.acq_rel``: what relaxed waits have found is known now."""
+    kept = M.heard + 8 * 2 * warp * M.ncomponents
+    _join(M, W, _clock(M, W, warp), kept)
+    _join(M, W, _proxy(M, W, warp), kept + 8 * M.ncomponents)
+
+
 @compiled(i64, i64, i64)
 def _publish(M: Any, W: Any, warp: int, agent: int) -> int:
     """End an agent's epoch: whoever hears of it knows all that the agent has done so far."""
@@ -174,10 +192,9 @@ def _publish(M: Any, W: Any, warp: int, agent: int) -> int:
 def release_agent(M: Any, W: Any, warp: int, agent: int, number: int) -> None:
     """An asynchronous operation of a warp is complete, and says so to an object."""
     epoch, component = _publish(M, W, warp, agent), warp * AGENTS + agent
-    for which in (_ARRIVING, _ARRIVING_PROXY):
-        clock = i64p(_object_clock(M, W, number, which))
-        if epoch > clock[component]:
-            clock[component] = epoch
+    clock = i64p(_object_clock(M, W, number, _ARRIVING))
+    if epoch > clock[component]:
+        clock[component] = epoch
 
 
 @compiled(none, i64)
@@ -201,7 +218,6 @@ def observe(M: Any, W: Any, warp: int, agent: int, of_warp: int) -> None:
     """A warp has waited for asynchronous operations (``wait_group``) of a warp's agent."""
     epoch, component = _publish(M, W, of_warp, agent), of_warp * AGENTS + agent
     i64p(_clock(M, W, warp))[component] = epoch
-    i64p(_proxy(M, W, warp))[component] = epoch
 
 
 @compiled(none, i64)
@@ -243,9 +259,9 @@ def _check(
                 code = F_IN_FLIGHT
             elif clock[component] < epoch:
                 code = F_RACE
-            elif agent != GENERIC and component % AGENTS == GENERIC:
-                seen = proxy[component] >= epoch or _by_threads(M, W, row)
-                code = 0 if seen else F_PROXY
+            elif agent != GENERIC and proxy[component] < epoch:
+                generic = component % AGENTS == GENERIC or _by_threads(M, W, i64(rows[k]))
+                code = F_PROXY if generic and not _by_threads(M, W, row) else 0
             if code != 0:
                 address = (block % M.cluster_size << RANK_SHIFT) + SHARED_BASE + 16 * granule
                 fault(M, W, code, warp, row, -1, address, i64(rows[k]) << 32 | component << 8 | how)

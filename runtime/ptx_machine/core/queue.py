@@ -389,7 +389,7 @@ def new_entry(M: Any, W: Any) -> int:
         if M.error[0]:
             return 0
     if M.queued >= QUEUE:
-        fault(M, W, F_OVERFLOW, 0, 0, -1, QUEUE, 0)
+        fault(M, W, F_OVERFLOW, 0, 0, -1, QUEUE, 1)
         return 0
     entry = entry_at(M, W, M.queued)
     for column in range(Q_COLUMNS):

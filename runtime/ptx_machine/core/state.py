@@ -24,7 +24,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "budget",  # instructions of a warp that may still be run
         "instructions",  # run so far, of warps
         "epoch",  # grows with each event that may let a parked lane go on
-        "progress",
+        "progress",  # grows with each change of memory by a thread
     ),
     "shape": (
         "nblocks",  # that run together: of one cluster, or of several that wait on each other
@@ -72,6 +72,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "impatient",  # how often nothing could happen any more: a try_wait says no once each time
         "launch_registers",  # of a thread, at launch; 0 where that is not known
         "register_pools",  # i64 [blocks]: registers that setmaxnreg.dec has given back
+        "phases",  # i64 [blocks][ngranules * 2][2]: phases that the mbarrier at each 8 bytes has
+        # completed, and the warps of the cluster (a bit for each of the first 62) in this one
     ),
     # Happens-before of shared memory: core/order.py says what the arrays hold.
     "order": (
@@ -79,6 +81,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "clocks",  # i64 [warps][ncomponents]
         "proxies",  # i64 [warps][ncomponents]
         "fences",  # i64 [warps][2][ncomponents]: both, as they were at the last fence
+        "heard",  # i64 [warps][2][ncomponents]: what relaxed waits have found, for a fence
         "agents",  # i64 [ncomponents]
         "ngranules",  # of 16 bytes, in a block
         "record_counts",  # i32 [blocks][ngranules]

@@ -15,6 +15,7 @@ from tiledsl.runtime.ptx_machine.core.bits import ZERO, signed
 from tiledsl.runtime.ptx_machine.core.common import fault, lanes, row_of
 from tiledsl.runtime.ptx_machine.core.jit import compiled, i64
 from tiledsl.runtime.ptx_machine.core.raw import i64p
+from tiledsl.runtime.ptx_machine.core.sizes import WAIT_LANES
 from tiledsl.runtime.ptx_machine.isa.warp_ops import (
     ACTIVEMASK,
     ELECT,
@@ -226,6 +227,7 @@ def step_warp(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if part < 0:
             return FAULTED
         if part == 0:
+            W[warp].wait_kind = WAIT_LANES
             return PARK
         left &= ~part
     left, status = mask, NEXT

@@ -30,6 +30,7 @@ from tiledsl.runtime.ptx_machine.core.raw import (
     u16p,
     u32p,
 )  # fmt: skip
+from tiledsl.runtime.ptx_machine.core.sizes import WAIT_WARPGROUP
 from tiledsl.runtime.ptx_machine.core.tensor_state import (
     E_A,
     E_A_TYPE,
@@ -76,6 +77,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
     PARK,
     S32,
     SHARED_BASE,
+    SHARED_WINDOW,
     TYPE,
     TYPE2,
     VEC,
@@ -247,7 +249,7 @@ def _span(
             j = first // per + b if transposed else b
             offset = granule(np.uint64(descriptor), transposed, i, j) - SHARED_BASE
             if offset < 0 or offset + 16 > M.shared_size:
-                fault(M, W, F_BOUNDS, warp, row, -1, offset + SHARED_BASE, 16)
+                fault(M, W, F_BOUNDS, warp, row, -1, (offset + SHARED_BASE) | SHARED_WINDOW, 16)
                 return False
             if not async_begin(M, W, warp, TENSOR, block, offset, 16, READ, row):
                 return False
@@ -277,7 +279,7 @@ def step_wgmma(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         fault(M, W, F_DIVERGED, warp, number, -1, mask, ALL)
         return FAULTED
     if W[warp].wgmmas >= WGMMAS:
-        fault(M, W, F_OVERFLOW, warp, number, -1, WGMMAS, 0)
+        fault(M, W, F_OVERFLOW, warp, number, -1, WGMMAS, 3)
         return FAULTED
     q = i64p(_entry(M, W, warp, W[warp].wgmmas))
     mode = columns[MODE]
@@ -382,7 +384,7 @@ def step_wgmma_sync(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     # A product starts when all four warps have issued it.
     for other in range(first, last):
         if W[other].wgmma_groups < limit and W[warp].wgmmas:
-            W[warp].wait_kind = 5
+            W[warp].wait_kind = WAIT_WARPGROUP
             return PARK
     for other in range(first, last):
         _retire(M, W, other, limit)

@@ -131,7 +131,8 @@ def _cluster_wait(e: Encoder, m: Match) -> None:
 @TABLE.form("membar.level", level="cta gl sys")
 @TABLE.form("membar.proxy.alias")
 def _memory_fence(e: Encoder, m: Match) -> None:
-    e.emit(ops.FENCE, mode=0 if m["sem"] == "acquire" else ops.RELEASES)
+    one = {"acquire": ops.ACQUIRES, "release": ops.RELEASES}
+    e.emit(ops.FENCE, mode=one.get(m["sem"] or "", ops.ACQUIRES | ops.RELEASES))
 
 
 @TABLE.form("fence.mbarrier_init.release.cluster")

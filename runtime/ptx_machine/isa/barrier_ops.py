@@ -14,9 +14,8 @@ RELAXED, DROP, EXPECTS, NO_COMPLETE, PARITY = 1, 2, 4, 8, 16
 POPC, AND, OR = range(3)
 # MODE of bar: all lanes of the warp must be there (.aligned).
 ALIGNED = 8
-# MODE of FENCE: relaxed operations behind it release what is in front of it.
-RELEASES = 1
-# ... and one that makes mbarriers known to copies.
-INITS = 2
+# MODE of FENCE: relaxed operations behind it release what is in front of it; what relaxed waits in
+# front of it have found is acquired; it makes mbarriers known to copies.
+RELEASES, ACQUIRES, INITS = 1, 2, 4
 # MODE of SETMAXNREG.
 DECREASE, INCREASE = range(2)

@@ -25,6 +25,10 @@ REDUCES = 4
 OFF_GRANULE = -16
 # A store whose first element lies before the tensor.
 BEFORE = -17
+# The second number of an F_BOUNDS fault: a mask that names blocks which the cluster lacks; an
+# mbarrier, or the source of a store, in another block. Of F_ALIGN: a size, not an address.
+NO_SUCH_BLOCK, BARRIER_ELSEWHERE, SOURCE_ELSEWHERE = -1, -2, -3
+SIZE_OFF_GRANULE = -4
 # MODE2 of *_REDUCE: as of ATOM.
 REDUCTIONS = ATOMS[:8]
 
