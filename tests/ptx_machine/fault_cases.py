@@ -34,7 +34,7 @@ def _both(kind: str, body: str, wrong: str, right: str, **options: Any) -> Case:
 _INIT = """.loc 1 2 5
 mov.u32 %r1, bar;
 setp.eq.u32 %p1, %r0, 0;
-@%p1 mbarrier.init.shared::cta.b64 [%r1], 1;
+@%p1 mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
 bar.sync 0;
 """
 _WGMMA = """mov.u32 %r1, buf;
@@ -344,14 +344,23 @@ CASES: dict[str, Case] = {
         module=".extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c,"
         " .param .b64 d, .param .b64 e);\n.global .align 1 .b8 text[4] = {97, 60, 98, 0};",
     ),
+    "initialised twice": _both(
+        "mbarrier",
+        "mov.u32 %r1, bar;\nmbarrier.init.shared::cta.b64 [%r1], 1;\n.loc 1 4 5\n"
+        "HOLE\nmbarrier.init.shared::cta.b64 [%r1], 1;",
+        "",
+        "mbarrier.inval.shared::cta.b64 [%r1];",
+        threads=1,
+    ),
     "overflow": _both(
         "overflow",
-        "mov.u32 %r1, buf;\nmov.u32 %r2, 0;\n.loc 1 4 5\n"
-        "AGAIN: shl.b32 %r3, %r2, 2;\nadd.u32 %r3, %r1, %r3;\n"
-        "cp.async.ca.shared.global [%r3], [%d0], 4;\nadd.u32 %r2, %r2, 1;\n"
-        "setp.lt.u32 %p1, %r2, HOLE;\n@%p1 bra AGAIN;\ncp.async.wait_all;",
-        "2000",
+        "mov.u32 %r1, many;\nmov.u32 %r2, 0;\n.loc 1 4 5\n"
+        "AGAIN: shl.b32 %r3, %r2, 3;\nadd.u32 %r3, %r1, %r3;\n"
+        "mbarrier.init.shared::cta.b64 [%r3], 1;\nmbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+        "add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, HOLE;\n@%p1 bra AGAIN;",
+        "1025",
         "16",
         threads=1,
+        module=".shared .align 8 .b8 many[16384];",
     ),
 }

@@ -60,7 +60,8 @@ def test_a_tensor_map_of_the_right_rank(rank: int, ok: bool) -> None:
     row[0, [MAP_EXTENT + 1, MAP_STRIDE + 1, MAP_STEP + 1, MAP_BOX + 1]] = 1, 32, 1, 1
     body = (
         "add.u64 %d1, %d0, 63;\nand.b64 %d1, %d1, 0xFFFFFFFFFFFFFFC0;\nmov.u32 %r1, buf;\n"
-        "mov.u32 %r2, 4;\nmov.u32 %r3, bar;\nmbarrier.init.shared::cta.b64 [%r3], 1;\n"
+        "mov.u32 %r2, 4;\nmov.u32 %r3, bar;\nmbarrier.init.shared::cta.b64 [%r3], 1;"
+        " fence.mbarrier_init.release.cluster;\n"
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16;\n"
         "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes"
         " [%r1], [%d1, {%r2}], [%r3];\n"

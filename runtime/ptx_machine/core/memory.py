@@ -211,6 +211,7 @@ def _step_atom_wide(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
     columns = i64p(row)
     number, registers = row_of(M, W, row), i64p(M.vectors + 8 * columns[VEC])
     base, swaps = lanes(M, W, warp, columns[A]), columns[MODE2] == A_CAS
+    counts = counts_of(M, W, number)
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
@@ -218,6 +219,9 @@ def _step_atom_wide(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         place = locate(M, W, warp, number, lane, address, 16, columns[SPACE], ATOMIC)
         if place == 0:
             return FAULTED
+        space = columns[SPACE]
+        counts[space_of(address) if space == GENERIC else space] += 16
+        M.progress += 1
         low, high = u64p(place)[0], u64p(place)[1]
         first, second = lanes(M, W, warp, registers[2]), lanes(M, W, warp, registers[3])
         same = low == first[lane] and high == second[lane]
@@ -230,7 +234,6 @@ def _step_atom_wide(M: Any, W: Any, warp: int, row: int, mask: int) -> int:
         if registers[0] >= 0:
             lanes(M, W, warp, registers[0])[lane] = low
             lanes(M, W, warp, registers[1])[lane] = high
-    i64p(M.row_bytes)[number] += 16 * count_lanes(mask)
     return NEXT
 
 

@@ -80,7 +80,7 @@ from tiledsl.runtime.ptx_machine.isa.bulk_ops import (
     TMA_STORE,
 )  # fmt: skip
 from tiledsl.runtime.ptx_machine.isa.memory_ops import A_ADD
-from tiledsl.runtime.ptx_machine.opcodes import EAGER, F64, F_OVERFLOW, F_PENDING
+from tiledsl.runtime.ptx_machine.opcodes import EAGER, F64, F_PENDING
 
 
 @compiled(i64, i64)
@@ -388,9 +388,6 @@ def new_entry(M: Any, W: Any) -> int:
         perform(M, W, 0, 0)
         if M.error[0]:
             return 0
-    if M.queued >= QUEUE:
-        fault(M, W, F_OVERFLOW, 0, 0, -1, QUEUE, 1)
-        return 0
     entry = entry_at(M, W, M.queued)
     for column in range(Q_COLUMNS):
         i64p(entry)[column] = 0
