@@ -124,7 +124,7 @@ def test_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_faults_and_wrong_ptx(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(folder / "x.npy", np.zeros(60, np.float32))
     assert main([*SCALED, "--save", "y=y.npy"]) == 1
-    assert "error: MachineFault: out of bounds: 4 bytes at" in said(capsys)
+    assert "error: MachineFault: out of bounds: an access of 4 bytes" in said(capsys)
     assert not (folder / "y.npy").exists()
     (folder / "bad.ptx").write_text(SCALE.replace("mul.rn.f32", "mul.rq.f32"))
     assert main(["run-ptx", "bad.ptx", *SCALED[2:]]) == 1

@@ -20,16 +20,14 @@ from tests.ptx_machine.mutants.programs import Program, programs
 
 SCHEDULES = (("late", 0), *(("pct", seed) for seed in range(1, 7)))
 LEAST = 200
-NOTICED = 0.90  # reached so far; issue 4 asks for 0.95
+NOTICED = 0.91  # 92.2 % at the last count; issue 4 asks for 0.95
 NOT_EXPLAINED = "not looked into yet"
 KNOWN = {
     "leading offset of a swizzled K-major tile": "equivalent: the hardware does not read it there",
     "another named barrier": "equivalent in a role of one warpgroup: nobody else is at barrier 7;"
     " with two warpgroups only a schedule that mixes them shows it",
     "another thread elected": "equivalent: any one thread may be the elected one",
-    "loop condition negated": "in the prologue all threads but one initialise the mbarriers: the"
-    " same values, so nothing differs; a second init of an mbarrier is not a fault yet",
-    "branch on the opposite": "as for the loop condition: the mbarriers initialised many times",
+    "loop condition negated": NOT_EXPLAINED,
     "lt for le": "differs only for K = 0 or a count of tiles that the grid meets exactly",
     "ge for gt": "differs only where the grid has exactly as many blocks as there are tiles",
     "all but the elected thread": NOT_EXPLAINED,

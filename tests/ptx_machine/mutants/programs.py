@@ -34,7 +34,6 @@ class Program:
         compiled: the variant for these arrays.
         names, values: the run-time arguments.
         grid: blocks.
-        registers: of a thread at launch, as setmaxnreg finds them.
         check: what is wrong with the output, as text; empty if it is right.
     """
 
@@ -43,7 +42,6 @@ class Program:
     names: list[str]
     values: list[Array]
     grid: tuple[int, int, int]
-    registers: int
     check: Callable[[], str]
 
     def run(self, ptx: str, **options: Any) -> str:
@@ -64,7 +62,6 @@ class Program:
 
     def _launch(self, ptx: str, program: Any, **options: Any) -> Any:
         self.values[-1][...] = np.nan
-        options.setdefault("registers", self.registers)
         return run_kernel(self.compiled.kernel, ptx, self.names, self.values, self.grid,
                           program=program, **options)  # fmt: skip
 
@@ -91,10 +88,8 @@ def program(
         warnings.simplefilter("ignore", td.PerformanceWarning)
         kernel.run_ptx(*values, **constants)
     compiled = kernel.variants[-1]
-    threads = compiled.kernel.plan.threads
     names = [each.name for each in compiled.kernel.params][: len(values)]
-    registers = min(255, 65536 // threads) & ~7
-    return Program(name, compiled, names, values, (blocks, 1, 1), registers, check)
+    return Program(name, compiled, names, values, (blocks, 1, 1), check)
 
 
 def _product(rng: np.random.Generator, m: int, n: int, k: int, out: Any) -> tuple[list[Array], Any]:
