@@ -44,7 +44,7 @@ from tiledsl.runtime.ptx_machine.opcodes import (
 )
 from tiledsl.runtime.ptx_machine.program import Program
 from tiledsl.runtime.ptx_machine.report import fault_error
-from tiledsl.runtime.ptx_machine.residency import run_together
+from tiledsl.runtime.ptx_machine.residency import asking_rows, run_together
 
 if TYPE_CHECKING:
     from tiledsl.runtime.ptx_machine.profile import Profile
@@ -188,6 +188,7 @@ class _Runner:
         rows = len(program.rows)
         self._own("code", np.ascontiguousarray(program.rows, np.int64))
         self._own("links", self.links)
+        self._own("asking", asking_rows(program))
         self._own("vectors", np.ascontiguousarray(program.vectors, np.int64))
         self._own("regs", np.zeros((warps, registers, 32), np.uint64))
         self._own("shared", np.zeros((self.blocks, stride), np.uint8), align=1024)
@@ -326,7 +327,6 @@ class _Runner:
         self.warp_state[...] = 0
         for name in (
             "named",
-            "inits",
             "cluster",
             "ended_blocks",
             "register_pools",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+import numpy as np
 
 from tiledsl.errors import LaunchError
 from tiledsl.runtime.ptx_machine.core.sizes import AGENTS
@@ -21,7 +24,7 @@ from tiledsl.runtime.ptx_machine.opcodes import GENERIC as GENERIC_SPACE
 from tiledsl.runtime.ptx_machine.opcodes import GLOBAL as GLOBAL_SPACE
 from tiledsl.runtime.ptx_machine.program import Program
 
-__all__ = ["loop_around", "polled_row", "run_together"]
+__all__ = ["asking_rows", "loop_around", "polled_row", "run_together"]
 
 COMPONENTS = 4096  # of a vector clock: what a record of core/order.py can name
 ALONE_BLOCKS = 96  # run together without being asked
@@ -80,6 +83,25 @@ def _asks(program: Program, first: int, last: int) -> int | None:
         if columns[FAMILY] == MEMORY and space and _ASKS.search(program.texts[row]):
             return row
     return None
+
+
+def asking_rows(program: Program) -> np.ndarray[Any, Any]:
+    """int64 [rows], 1: in a loop that asks for a word or a phase, and in no loop inside of it.
+
+    Warps that are all at such rows, while nothing changes, ask in vain; one in any other loop
+    computes, however long.
+    """
+    asks = np.zeros(len(program.rows), bool)
+    for row in np.flatnonzero(np.isin(program.rows[:, FAMILY], (MEMORY, BARRIER))):
+        text = program.texts[row]
+        asks[row] = "_wait" in text or _ASKS.search(text) is not None
+    found = np.zeros(len(program.rows), np.int64)
+    rows = program.rows
+    back = (rows[:, FAMILY] == CONTROL) & (rows[:, OP] == BRA) & (rows[:, TARGET] >= 0)
+    loops = [(int(rows[k, TARGET]), int(k)) for k in np.flatnonzero(back) if rows[k, TARGET] <= k]
+    for first, last in sorted(loops, key=lambda loop: loop[0] - loop[1]):  # inner ones behind
+        found[first : last + 1] = asks[first : last + 1].any()
+    return found
 
 
 def loop_around(program: Program, row: int) -> tuple[int, int] | None:

@@ -226,13 +226,22 @@ def test_ctrl_c_ends_a_run() -> None:
     timer = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
     begin = time.monotonic()
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        spin.run_ptx(y, 1 << 40)
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            spin.run_ptx(y, 1 << 40)
+    finally:
+        timer.cancel()  # if the run ended otherwise: the signal would end the tests
     assert time.monotonic() - begin < 20
     y[0] = 0
     spin.run_ptx(y, 10)  # and the next launch is as good as ever
     assert y[0] == 10
+
+
+def test_a_long_computation_is_no_deadlock() -> None:
+    """No store and no event in some ten million instructions of a loop that asks for nothing."""
+    y = np.zeros(1)
+    result = spin.run_ptx(y, 1 << 22)
+    assert y[0] == 1 << 22 and result.instructions > 11_000_000
 
 
 def test_threads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -19,11 +20,11 @@ HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<9>; .reg .b32 %r<40>; .reg .f32 %f<9>; .reg .b64 %d<20>;\n"
 
 
-def profiled(body: str, *args: object, parameters: str = "", **launch: object) -> Profile:
+def profiled(body: str, *args: object, parameters: str = "", **launch: Any) -> Profile:
     """The profile of some statements, in an entry of their own."""
     text = f"{HEAD}.visible .entry k({parameters})\n{{\n{REGISTERS}{body}\nret;\n}}\n"
     launch = {"block": 32, "profile": True, "seed": fresh_seed() % 1000, **launch}
-    found = ptx.run(text, args, **launch).profile  # type: ignore[arg-type]
+    found = ptx.run(text, args, **launch).profile
     assert found is not None
     return found
 

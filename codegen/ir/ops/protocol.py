@@ -322,7 +322,10 @@ class BulkWait(Op):
 
 @define("fence.proxy_async", levels=PROTOCOL, effect=Effect.SYNC)
 class FenceProxyAsync(Op):
-    """Make this thread's generic writes to shared memory visible to TMA and wgmma."""
+    """Order this thread's generic accesses to shared memory before those of TMA and wgmma.
+
+    They see its writes, and write over what it reads only behind that (decision 0014).
+    """
 
 
 @define("part.sync", levels=PROTOCOL, effect=Effect.SYNC)

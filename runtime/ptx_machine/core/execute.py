@@ -220,6 +220,20 @@ def _pick_pct(M: Any, W: Any, total: int) -> int:
     return best
 
 
+@compiled(b1, i64)
+def _all_ask(M: Any, W: Any, total: int) -> bool:
+    """Is every warp that can go on in a loop that only asks? None of them computes, then."""
+    for warp in range(total):
+        if W[warp].finished or W[warp].blocked_at == M.epoch:
+            continue
+        for lane in range(32):
+            row = W[warp].pc[lane]
+            active = ((W[warp].ended | W[warp].waiting) >> lane) & 1 == 0
+            if active and row < M.ncode and i64p(M.asking)[row] == 0:
+                return False
+    return True
+
+
 @compiled(i64, host=True)
 def run_cluster(M: Any, W: Any) -> int:
     """Run all blocks of a cluster to their end: 0, or the code of a fault (M.error)."""
@@ -274,8 +288,10 @@ def run_cluster(M: Any, W: Any) -> int:
         if M.epoch + M.progress != change:
             changed, change = M.instructions, M.epoch + M.progress
         elif M.instructions - changed > VAIN + VAIN_OF_WARP * total:
-            fault(M, W, F_DEADLOCK, 0, 0, -1, 1, 0)
-            return M.error[0]
+            changed = M.instructions
+            if _all_ask(M, W, total):
+                fault(M, W, F_DEADLOCK, 0, 0, -1, 1, 0)
+                return M.error[0]
         limit = 2000
         if M.policy >= RANDOM:
             limit = 1 + random(M, W, 200)

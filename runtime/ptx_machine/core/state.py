@@ -33,7 +33,13 @@ _FIELDS: dict[str, tuple[str, ...]] = {
         "nthreads",  # in a block
         "nregs",  # registers of a lane
     ),
-    "program": ("code", "ncode", "vectors", "links"),  # links: core/links.py
+    "program": (
+        "code",
+        "ncode",
+        "vectors",
+        "links",  # core/links.py
+        "asking",  # i64 [ncode]: rows at which a warp only asks whether something has changed
+    ),
     "control": (
         "meetings",  # i64 [warps][MEETINGS][3]: row, lanes, those that have come
         "priorities",  # i64 [warps], for the policy PCT

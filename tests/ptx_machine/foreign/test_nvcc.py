@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.ptx_machine.exact import FORMATS, multiplied
+from tests.ptx_machine.exact import FORMATS, added, multiplied
 from tests.ptx_machine.foreign.launch import HERE, TensorMap, aligned, close, launch
 from tests.ptx_machine.foreign.make import digest
 from tiledsl.errors import TileError
@@ -353,10 +353,10 @@ def test_wide(rng: np.random.Generator, options: Options) -> None:
         assert y[3, i] == (both << i % 32) >> 32 & 0xFFFFFFFF
         assert y[4, i] == 64 - s.bit_length() + 100 * t.bit_count()
         values = [fmt.value(int(v)) for v in (p.view(np.uint64)[i], q.view(np.uint64)[i])]
-        product = multiplied(*values)
+        product, both_added = multiplied(*values), added(*values, "rp")
         assert not isinstance(product, str)
         assert z[1, i] == float(fmt.rounded(product + 1, "rz"))
-        assert z[3, i] == float(fmt.rounded(values[0] + values[1], "rp"))  # type: ignore[operator]
+        assert z[3, i] == float(fmt.rounded(both_added, "rp"))
     assert (z[0] == p / q).all() and (z[2] == np.sqrt(abs(p))).all()
     assert (z[4] == np.rint(p * 4)).all()
 

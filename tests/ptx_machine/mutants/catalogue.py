@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from tests.ptx_machine.mutants.mutation import Mutation
+from tests.ptx_machine.mutants.mutation import Change, Mutation
 
 R, P = r"%r\d+", r"%p\d+"
 STAGED = r"cp\.async\.bulk\.tensor\.\dd\.global"  # a TMA store
 LOADED = r"cp\.async\.bulk\.tensor\.\dd\.shared"
 
 
-def plus(step: int, group: int = 2) -> object:
+def plus(step: int, group: int = 2) -> Change:
     """The number in a group of the match, changed by ``step``."""
 
     def change(match: re.Match[str]) -> str:
@@ -22,8 +22,8 @@ def plus(step: int, group: int = 2) -> object:
     return change
 
 
-def m(name: str, kind: str, pattern: str, change: object, places: int = 2, *programs: str) -> None:
-    MUTATIONS.append(Mutation(name, kind, pattern, change, places, programs))  # type: ignore[arg-type]
+def m(name: str, kind: str, pattern: str, change: Change, places: int = 2, *programs: str) -> None:
+    MUTATIONS.append(Mutation(name, kind, pattern, change, places, programs))
 
 
 MUTATIONS: list[Mutation] = []
